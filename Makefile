@@ -1,0 +1,47 @@
+# `make demo` and `make test` do all set-up on a fresh machine; a second run installs nothing.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+export OMP_WAIT_POLICY := PASSIVE
+
+.PHONY: demo test lint format bench docs lock clean
+
+demo: $(READY)
+	$(BIN)/fpgm demo --out demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/__main__.py
+
+docs: $(READY)
+	$(BIN)/zensical build --clean --strict
+
+# torch goes first, so that nothing else can pull another build of it in.
+$(READY): requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# Resolve the newest versions that go with the pinned torch, in an environment of their own.
+lock:
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	echo "torch==2.13.0" > build/torch.txt
+	build/lock/bin/pip install --quiet -r build/torch.txt setuptools
+	build/lock/bin/pip install --quiet -c build/torch.txt -e '.[dev]'
+	build/lock/bin/pip freeze --all --exclude-editable --exclude pip | sed 's/^torch==.*/torch==2.13.0/' > requirements.lock
+
+clean:
+	rm -rf .venv build demo site

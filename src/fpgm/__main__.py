@@ -1,0 +1,5 @@
+"""``python -m fpgm``."""
+
+from fpgm.cli import main
+
+raise SystemExit(main())

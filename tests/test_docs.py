@@ -1,0 +1,26 @@
+"""Every Python snippet of the documentation runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SNIPPETS = {page: re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S) for page in PAGES}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if SNIPPETS[page]], ids=lambda page: page.name)
+def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for snippet in SNIPPETS[page]:
+        exec(compile(snippet, page.name, "exec"), names)
+
+
+def test_convention_tests_and_their_page_belong_together() -> None:
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(set(re.findall(r"def (test_convention_\w+)", tests))) >= 15
+    assert (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8").count("\n* ") >= 15
