@@ -22,7 +22,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)
-	$(BIN)/python benchmarks/__main__.py
+	$(BIN)/python benchmarks
 
 docs: $(READY)
 	$(BIN)/zensical build --clean --strict

@@ -1,0 +1,6 @@
+"""Networks: the paper's UNet with its parts, and others by name."""
+
+from fpgm.nets.unet import Backbone, Decoder, UNet
+from fpgm.nets.zoo import build
+
+__all__ = ["Backbone", "Decoder", "UNet", "build"]

@@ -1,0 +1,153 @@
+"""The paper's UNet, cut into an encoder and a decoder so that methods can work between and beside them.
+
+B images of H × W pixels and C channels; c0 … c4 channels of the encoder's maps; K output channels.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+CHANNELS = (16, 32, 64, 128, 256)
+DROPOUT = (0.05, 0.1, 0.2, 0.3, 0.5)
+
+
+class Backbone(nn.Module, abc.ABC):
+    """What a network must offer to methods that work on its features.
+
+    Methods that only map images to logits take any `nn.Module`. A network of one's own joins the others by
+    deriving from this class and writing `encode` and `decode`.
+
+    Attributes:
+        channels: channels of the feature maps, in the order of `encode`.
+    """
+
+    channels: tuple[int, ...]
+
+    @abc.abstractmethod
+    def encode(self, image: Tensor) -> list[Tensor]:
+        """Feature maps of an image (B, C, H, W), at full size first, each next one at half the side."""
+
+    @abc.abstractmethod
+    def decode(self, features: Sequence[Tensor]) -> Tensor:
+        """Logits (B, K, H, W) from feature maps as `encode` gives them."""
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Logits (B, K, H, W) of an image (B, C, H, W)."""
+        return self.decode(self.encode(image))
+
+
+class Block(nn.Sequential):
+    """Twice 3 × 3 convolution, batch norm and leaky ReLU, with dropout between: (B, C, H, W) → (B, K, H, W)."""
+
+    def __init__(self, in_channels: int, out_channels: int, dropout: float = 0.0) -> None:
+        super().__init__(
+            nn.Conv2d(in_channels, out_channels, 3, padding=1),
+            nn.BatchNorm2d(out_channels),
+            nn.LeakyReLU(inplace=True),
+            nn.Dropout(dropout),
+            nn.Conv2d(out_channels, out_channels, 3, padding=1),
+            nn.BatchNorm2d(out_channels),
+            nn.LeakyReLU(inplace=True),
+        )
+
+
+class Encoder(nn.Module):
+    """Blocks with 2 × 2 max-pooling between them: (B, C, H, W) → maps (B, c_i, H / 2^i, W / 2^i)."""
+
+    def __init__(self, in_channels: int = 3, channels: Sequence[int] = CHANNELS) -> None:
+        super().__init__()
+        if len(channels) != len(DROPOUT):
+            raise ValueError(f"channels are {tuple(channels)}: give {len(DROPOUT)} numbers, one per level")
+        widths = itertools.pairwise((in_channels, *channels))
+        self.blocks = nn.ModuleList(Block(*width, p) for width, p in zip(widths, DROPOUT, strict=True))
+        self.pool = nn.MaxPool2d(2)
+
+    def forward(self, image: Tensor) -> list[Tensor]:
+        """Feature maps, at full size first."""
+        maps: list[Tensor] = []
+        for block in self.blocks:
+            maps.append(block(self.pool(maps[-1]) if maps else image))
+        return maps
+
+
+class Up(nn.Module):
+    """Halve the channels, double the side, join the skip map: (B, C, H, W), (B, K, 2H, 2W) → (B, K, 2H, 2W)."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.reduce = nn.Conv2d(in_channels, out_channels, 1)
+        self.upsample = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+        self.block = Block(2 * out_channels, out_channels)
+
+    def forward(self, deep: Tensor, skip: Tensor) -> Tensor:
+        """The map one level up."""
+        joined: Tensor = self.block(torch.cat((skip, self.upsample(self.reduce(deep))), dim=1))
+        return joined
+
+
+class Decoder(nn.Module):
+    """From the encoder's maps to an output (B, K, H, W); a method may hold several beside one encoder.
+
+    Args:
+        out_channels: K, classes, or 3 to paint a picture.
+        channels: channels of the encoder's maps.
+
+    Attributes:
+        head: the last 3 × 3 convolution, from the finest map to the output.
+    """
+
+    def __init__(self, out_channels: int = 2, channels: Sequence[int] = CHANNELS) -> None:
+        super().__init__()
+        self.ups = nn.ModuleList(Up(deep, skip) for deep, skip in itertools.pairwise(reversed(channels)))
+        self.head = nn.Conv2d(channels[0], out_channels, 3, padding=1)
+
+    def maps(self, features: Sequence[Tensor]) -> list[Tensor]:
+        """Decoder maps, coarsest first: (B, c3, H/8, W/8), (B, c2, H/4, W/4), (B, c1, H/2, W/2), (B, c0, H, W)."""
+        maps: list[Tensor] = []
+        for up, skip in zip(self.ups, reversed(features[:-1]), strict=True):
+            maps.append(up(maps[-1] if maps else features[-1], skip))
+        return maps
+
+    def forward(self, features: Sequence[Tensor]) -> Tensor:
+        """The output (B, K, H, W)."""
+        output: Tensor = self.head(self.maps(features)[-1])
+        return output
+
+
+class UNet(Backbone):
+    """The paper's UNet, 1,813,762 parameters for 3 → 2, with PyTorch's default initialisation.
+
+    Dropout draws from torch's default generator, as every torch layer does.
+
+    Args:
+        in_channels: channels of the image.
+        classes: K.
+        channels: c0 … c4; smaller ones make a network for quick trials.
+    """
+
+    def __init__(self, in_channels: int = 3, classes: int = 2, channels: Sequence[int] = CHANNELS) -> None:
+        super().__init__()
+        self.channels = tuple(channels)
+        self.encoder = Encoder(in_channels, self.channels)
+        self.decoder = Decoder(classes, self.channels)
+
+    def encode(self, image: Tensor) -> list[Tensor]:
+        """Five maps: (B, c0, H, W), (B, c1, H/2, W/2) … (B, c4, H/16, W/16); H and W divisible by 16."""
+        height, width = image.shape[-2:]
+        if height % 16 or width % 16:
+            raise ValueError(
+                f"the image is {height} x {width}, but the UNet halves it four times: "
+                f"resize or pad it until both sides are multiples of 16"
+            )
+        maps: list[Tensor] = self.encoder(image)
+        return maps
+
+    def decode(self, features: Sequence[Tensor]) -> Tensor:
+        """Logits (B, K, H, W) from the five maps."""
+        logits: Tensor = self.decoder(features)
+        return logits

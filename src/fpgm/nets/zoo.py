@@ -1,0 +1,65 @@
+"""A network by name: the paper's UNet, or any 2-D segmentation network of MONAI."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any
+
+from torch import nn
+
+from fpgm.nets.unet import UNet
+
+_PREFIX = "monai:"
+
+
+def build(name: str, in_channels: int = 3, classes: int = 2, **kwargs: Any) -> nn.Module:
+    """Build a network that maps (B, C, H, W) images to (B, K, H, W) logits.
+
+    Args:
+        name: "unet", the paper's, which every method takes; or "monai:" and the name of a class of
+            `monai.networks.nets`, for example "monai:BasicUNet", for methods that need logits only.
+        in_channels: C.
+        classes: K.
+        **kwargs: further arguments of the network, for example backbone="efficientnet-b0" for
+            "monai:FlexibleUNet".
+    """
+    if name == "unet":
+        return _call(name, UNet, {"in_channels": in_channels, "classes": classes, **kwargs})
+    networks = _monai_networks() if name.startswith(_PREFIX) else {}
+    if name not in networks:
+        near = difflib.get_close_matches(name, ["unet", *networks], n=4, cutoff=0.5)
+        raise ValueError(
+            f"no network is called {name!r}; "
+            + (f"near it: {', '.join(near)}" if near else "give unet, or monai: and a class of monai.networks.nets")
+        )
+    shape = {"spatial_dims": 2, "in_channels": in_channels, "out_channels": classes}
+    return _call(name, networks[name], {**shape, **kwargs})
+
+
+def _monai_networks() -> dict[str, type[nn.Module]]:
+    """MONAI's networks with the arguments that a segmentation network has, by our name."""
+    try:
+        from monai.networks import nets
+    except ImportError as error:
+        raise ValueError(f"names with {_PREFIX} need MONAI: pip install 'fpgm[models]'") from error
+    needed = {"spatial_dims", "in_channels", "out_channels"}
+    return {
+        _PREFIX + name: cls
+        for name, cls in inspect.getmembers(nets, inspect.isclass)
+        # the name of the class itself, not one of its many aliases
+        if name == cls.__name__ and issubclass(cls, nn.Module) and needed <= inspect.signature(cls).parameters.keys()
+    }
+
+
+def _call(name: str, network: type[nn.Module], arguments: dict[str, Any]) -> nn.Module:
+    """Construct the network, with a readable refusal of arguments that it does not take or still needs."""
+    signature = inspect.signature(network)
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise ValueError(f"{name}: {error}; its arguments are {', '.join(signature.parameters)}") from None
+    try:
+        return network(**arguments)
+    except ImportError as error:  # some networks of MONAI need a further library
+        raise ValueError(f"{name}: {error}") from error
