@@ -1,0 +1,1 @@
+"""From raw pictures to the typed batches a method consumes."""
