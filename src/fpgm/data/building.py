@@ -1,0 +1,198 @@
+"""From recognised files to a store: hash, decode in parallel, write; do again only what has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from PIL import Image
+
+from fpgm.data.catalog import CATALOG
+from fpgm.data.decoding import Input, decode
+from fpgm.data.fingerprint import dhash
+from fpgm.data.layouts import Found
+from fpgm.data.manifest import ImageRow, Manifest, versions
+from fpgm.data.pairs import Pair, Problem
+from fpgm.data.parallel import Workers
+from fpgm.data.prepare import RULES, check_size
+from fpgm.data.store import DATA, Record, Store, write_store
+from fpgm.data.synthetic import phantom
+
+Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
+Decoder = Callable[[Input], Record | Problem]
+Key = tuple[str, str | None, str | None]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one data set; ``manifest`` is None if not one of its images could be used."""
+
+    name: str
+    status: Literal["written", "up to date", "nothing usable"]
+    problems: tuple[Problem, ...]
+    manifest: Manifest | None = None
+    decoded: int = 0
+
+
+def build(
+    found: Found, out: Path, size: int = 256, workers: Workers | None = None, progress: Progress | None = None
+) -> Outcome:
+    """Prepare one data set into ``out/<name>``, decoding only what has changed since the last run.
+
+    Args:
+        found: what ``layouts.recognise`` or ``layouts.own_folders`` returned.
+        out: the store's folder.
+        size: S, the side of the prepared images.
+        workers: processes that decode; without, it is done in this one.
+        progress: called after every file.
+    """
+    check_size(size)
+    workers = workers or Workers()
+    folder = out / found.name
+    inputs = _hash_all(found, workers, progress)
+    header: dict[str, Any] = {"name": found.name, "source": found.layout, "size": size, "rules": RULES}
+    header["inputs"] = _digest(inputs, found.problems)
+    old = _previous(folder)
+    if old and old.manifest.model_dump(include=set(header)) == header:
+        return Outcome(found.name, "up to date", old.manifest.problems, old.manifest)
+    kept = _reusable(old, size)
+    problems = list(found.problems)
+    results = _results(inputs, old, kept, partial(decode, size=size), workers)
+    records = _usable(_counted(results, "prepare", len(inputs), progress), problems)
+    first = next(records, None)
+    if first is None:
+        return Outcome(found.name, "nothing usable", tuple(problems))
+    for stale in folder.glob(f".{DATA}.*.part"):  # left by a run that was killed
+        stale.unlink(missing_ok=True)
+
+    def describe(rows: tuple[ImageRow, ...]) -> Manifest:
+        return Manifest.describe(rows, [*problems, *_miscount(found.name, rows)], **header)
+
+    manifest = write_store(folder, chain([first], records), describe)
+    decoded = sum(item.key not in kept for item in inputs)
+    return Outcome(found.name, "written", manifest.problems, manifest, decoded)
+
+
+def _hash_all(found: Found, workers: Workers, progress: Progress | None) -> list[Input]:
+    """Read every file once: cheap beside decoding, and all a second run needs."""
+    with ThreadPoolExecutor(workers.count) as pool:
+        hashed = pool.map(partial(_hash_pair, found), found.pairs)
+        return list(_counted(hashed, "hash", len(found.pairs), progress))
+
+
+def _hash_pair(found: Found, pair: Pair) -> Input:
+    image = _sha256(pair.image)
+    if pair.mask is None:
+        return Input(pair, found.relative(pair.image), None, image, None)
+    mask = image if pair.mask == pair.image else _sha256(pair.mask)
+    return Input(pair, found.relative(pair.image), found.relative(pair.mask), image, mask)
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:  # said when it is decoded
+        return ""
+
+
+def _digest(inputs: Iterable[Input], problems: Iterable[Problem]) -> str:
+    """Sum up all that decides what the store will hold, apart from the rules."""
+    rows = [[item.pair.id, *item[1:]] for item in inputs], [asdict(problem) for problem in problems]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def _previous(folder: Path) -> Store | None:
+    """Return the store of an earlier run; None if there is none that can be read."""
+    try:
+        store = Store.open(folder)
+        return store if store.manifest else None
+    except (OSError, ValueError):
+        return None
+
+
+def _reusable(old: Store | None, size: int) -> dict[Key, int]:
+    """Find the rows of an earlier store that were made by these rules and releases."""
+    if old is None or (old.manifest.size, old.manifest.rules, old.manifest.versions) != (size, RULES, versions()):
+        return {}
+    rows = enumerate(old.manifest.images)
+    return {(row.id, row.image_sha256, row.mask_sha256): place for place, row in rows}
+
+
+def _results(
+    inputs: Sequence[Input], old: Store | None, kept: Mapping[Key, int], decode: Decoder, workers: Workers
+) -> Iterator[Record | Problem]:
+    """Decode each input, or take it over from the earlier store; in order."""
+    decoded = workers.map(decode, [item for item in inputs if item.key not in kept])
+    for item in inputs:
+        place = kept.get(item.key)
+        yield next(decoded) if old is None or place is None else _copy(old, place, item)
+
+
+def _copy(old: Store, place: int, item: Input) -> Record:
+    row = old.manifest.images[place]._replace(image=item.image, mask=item.mask)
+    mask = None if item.mask is None else old.masks([place])[0]
+    return Record(row, old.images([place])[0], mask, old.dhash[place])
+
+
+def _usable(results: Iterable[Record | Problem], problems: list[Problem]) -> Iterator[Record]:
+    """Pass the records on and collect the problems."""
+    for result in results:
+        if isinstance(result, Problem):
+            problems.append(result)
+        else:
+            yield result
+
+
+def _miscount(name: str, rows: Iterable[ImageRow]) -> Iterator[Problem]:
+    """Compare with the catalogue."""
+    counts = CATALOG[name].counts if name in CATALOG else None
+    usable = sum(row.foreground is not None for row in rows)
+    if counts and usable != counts.total:
+        yield Problem("wrong count", "", f"{name}: expected {counts.total} pairs, found {usable} usable ones")
+
+
+def build_phantom(
+    domain: str,
+    out: Path,
+    count: int,
+    size: int = 128,
+    seed: int = 0,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Draw images 0 … count-1 of a phantom domain into ``out/<domain>``; the same arguments give the same bytes."""
+    if count < 1:
+        raise ValueError(f"{count} images of {domain}; at least 1 is needed")
+    header: dict[str, Any] = {
+        "name": domain,
+        "source": f"phantom, seed {seed}",
+        "size": size,
+        "rules": {},
+        "inputs": "",
+    }
+    drawn = (workers or Workers()).map(partial(_draw, domain=domain, seed=seed, size=size), range(count))
+    records = _counted(drawn, "draw", count, progress)
+    return write_store(out / domain, records, lambda rows: Manifest.describe(rows, **header))
+
+
+def _draw(index: int, domain: str, seed: int, size: int) -> Record:
+    image, mask = phantom(domain, index, seed, size)
+    share = round(float(mask.mean()), 6)
+    row = ImageRow(f"{index:05d}", None, None, None, None, size, size, share)
+    return Record(row, image, mask, dhash(Image.fromarray(image)))
+
+
+def _counted(items: Iterable[Item], stage: str, total: int, progress: Progress | None) -> Iterator[Item]:
+    """Pass the items on and report each."""
+    for done, item in enumerate(items, start=1):
+        yield item
+        if progress:
+            progress(stage, done, total)

@@ -1,0 +1,97 @@
+"""The readable half of a store: what was prepared from what, how, and what was left out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import PIL
+from pydantic import BaseModel, ConfigDict
+
+from fpgm._version import __version__
+from fpgm.data.pairs import Problem
+from fpgm.files import write_text
+
+MANIFEST = "manifest.json"
+MAKE = "`fpgm data prepare --root RAW --out STORE` or `fpgm data synth --out STORE`"
+
+
+class ImageRow(NamedTuple):
+    """One image: names and SHA-256 of its files, its size in pixels and share of foreground before resizing."""
+
+    id: str
+    image: str | None
+    mask: str | None
+    image_sha256: str | None
+    mask_sha256: str | None
+    width: int
+    height: int
+    foreground: float | None
+
+
+class Manifest(BaseModel):
+    """What a person wants to know of a prepared data set, and what a second run needs to know of the first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["fpgm store"] = "fpgm store"
+    version: Literal[1] = 1
+    name: str
+    source: str
+    size: int
+    pairs: int
+    unlabeled: int
+    skipped: dict[str, int]
+    rules: dict[str, str]
+    inputs: str  # SHA-256 over the names and contents of all input files
+    versions: dict[str, str]
+    problems: tuple[Problem, ...]
+    columns: tuple[str, ...] = ImageRow._fields
+    images: tuple[ImageRow, ...]
+
+    @classmethod
+    def describe(cls, rows: Iterable[ImageRow], problems: Iterable[Problem] = (), **header: Any) -> Manifest:
+        """Count images and files left out; ``header`` is name, source, size, rules and inputs."""
+        images, left_out = tuple(rows), tuple(problems)
+        labeled = sum(row.foreground is not None for row in images)
+        return cls(
+            pairs=labeled,
+            unlabeled=len(images) - labeled,
+            skipped=dict(sorted(Counter(problem.kind for problem in left_out if problem.file).items())),
+            versions=versions(),
+            problems=left_out,
+            images=images,
+            **header,
+        )
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read the manifest of a data set's folder."""
+        path = folder / MANIFEST
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{path} is no manifest of this release ({error}); make it again with {MAKE}") from None
+
+    def save(self, folder: Path) -> None:
+        """Write the manifest, one line per image."""
+        header = self.model_dump(mode="json", exclude={"images"})
+        text = json.dumps(header, indent=1, ensure_ascii=False).removesuffix("\n}")
+        rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in self.images)
+        write_text(folder / MANIFEST, f'{text},\n "images": [\n  {rows}\n ]\n}}\n')
+
+
+def versions() -> dict[str, str]:
+    """Return the releases the bytes of a store depend on."""
+    return {
+        "fpgm": __version__,
+        "numpy": np.__version__,
+        "pillow": PIL.__version__,
+        "h5py": h5py.__version__,
+        "hdf5": h5py.version.hdf5_version,
+    }

@@ -1,0 +1,74 @@
+"""A map over processes that keeps the order, holds little in memory and leaves no process behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_BATCH = 4  # items that travel together
+_AHEAD = 3  # batches per worker that are under way
+
+
+class Workers:
+    """Spawned processes that start with the first ``map`` and stay until the end of the ``with``; 1 means this one."""
+
+    def __init__(self, count: int = 1) -> None:
+        if count < 1:
+            raise ValueError(f"{count} workers; at least 1 is needed")
+        self.count = count
+        # a fork would copy locks that threads of this process hold
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=_start) if count > 1 else None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield ``function(item)`` in order.
+
+        At most a few items per worker are under way: a slow consumer holds the workers back and memory stays flat.
+        """
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        rest, pending = iter(items), deque[Future[list[Result]]]()
+        try:
+            while batch := list(islice(rest, _BATCH)):
+                pending.append(self._pool.submit(_apply, function, batch))
+                if len(pending) > _AHEAD * self.count:
+                    yield from pending.popleft().result()
+            while pending:
+                yield from pending.popleft().result()
+        except BrokenProcessPool:
+            raise OSError("a worker process died, perhaps for want of memory; try again with --workers 1") from None
+
+
+def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
+    return [function(item) for item in items]
+
+
+def _start() -> None:
+    """Leave Ctrl-C to the parent; end when the parent is killed, which the pool itself does not notice."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, daemon=True).start()

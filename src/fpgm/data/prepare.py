@@ -1,0 +1,172 @@
+"""From a picture file to the array a network sees; the same functions serve training data and inference.
+
+H x W is the source, S x S the result. ``RULES`` states every choice in words and is written to each manifest.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
+
+Pixels = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+MAX_PIXELS = 2**26  # 67 million, twice an 8K frame: more is a mistake or an attack
+MIN_SIZE, MAX_SIZE = 16, 2048
+MID_GREY = range(64, 192)
+MID_GREY_SHARE = 0.05
+_FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF")  # only decoders that run no other program
+
+RULES = {
+    "image": (
+        "turned upright by its EXIF tag; alpha laid on black; grey repeated in three channels; values above 255 are "
+        "16-bit and divided by 257, floats up to 1 multiplied by 255; resized to a square, whatever its shape, by "
+        "Pillow's bilinear filter, which averages when it reduces"
+    ),
+    "mask": (
+        "foreground where max(R, G, B) > 127, or 1 if no value exceeds 1; resized by area: a pixel is foreground if "
+        "more than half of it is; refused if it is empty or full, if its size is not the image's, or if it has more "
+        f"than two levels and those from {MID_GREY[0]} to {MID_GREY[-1]} fill over {MID_GREY_SHARE:.0%} of it or "
+        "outnumber the brighter ones"
+    ),
+}
+
+
+class Refused(ValueError):
+    """A file that cannot be used: a word or two for a table, and a sentence."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def read_picture(data: bytes) -> Image.Image:
+    """Decode the bytes of a picture file to RGB, upright; raise ``Refused`` if it is damaged or too large."""
+    if not data:
+        raise Refused("empty file", "the file has no content")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd tags; size is judged below
+            picture = Image.open(io.BytesIO(data), formats=_FORMATS)
+            _check_pixels(*picture.size)
+            picture.load()
+            return to_rgb(ImageOps.exif_transpose(picture))
+    except Refused:
+        raise
+    except Image.DecompressionBombError:
+        raise Refused("too large", f"over {MAX_PIXELS:,} pixels; reduce it first") from None
+    except Exception as error:  # a damaged file can make a decoder raise anything
+        kind = "truncated" if "truncated" in str(error).lower() else "unreadable"
+        reason = "no picture of a known format" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise Refused(kind, f"cannot be decoded: {reason}") from None
+
+
+def read_hdf5(data: bytes) -> tuple[Image.Image, Image.Image | None]:
+    """Decode ``image`` (3, H, W), (H, W, 3) or (H, W) and ``label`` (H, W) of one HDF5 file; None without label."""
+    import h5py  # type: ignore[import-untyped]  # inference does without
+
+    try:
+        with h5py.File(io.BytesIO(data), "r") as file:
+            for array in file.values():
+                _check_pixels(*array.shape)
+            image, label = file["image"][()], file["label"][()] if "label" in file else None
+    except Refused:
+        raise
+    except Exception as error:  # as above
+        raise Refused("unreadable", f"no HDF5 file with image and label: {error}") from None
+    if image.ndim == 3 and image.shape[0] == 3:
+        image = image.transpose(1, 2, 0)
+    if image.ndim not in (2, 3) or image.shape[2:] not in ((), (3,)) or (label is not None and label.ndim != 2):
+        shapes = f"image {image.shape}, label {None if label is None else label.shape}"
+        raise Refused("unreadable", f"{shapes}; expected image (3, H, W) and label (H, W)")
+    return _eight_bit(image), None if label is None else _eight_bit(label)
+
+
+def prepare_image(picture: Image.Image, size: int) -> Pixels:
+    """Make any picture RGB and resize it: (S, S, 3) in 0 … 255.
+
+    Bilinear is what the field's loaders use and, unlike Lanczos, does not ring at highlights and frame corners, which
+    would add energy to the very spectrum that is learnt.
+    """
+    check_size(size)
+    return np.array(to_rgb(picture).resize((size, size), Image.Resampling.BILINEAR))
+
+
+def check_size(size: int) -> None:
+    """Raise ``ValueError`` unless images can be prepared at S x S."""
+    if not MIN_SIZE <= size <= MAX_SIZE:
+        raise ValueError(f"size {size} is not between {MIN_SIZE} and {MAX_SIZE} pixels")
+
+
+def to_rgb(picture: Image.Image) -> Image.Image:
+    """Convert any mode to 8-bit RGB; see ``RULES``."""
+    if picture.mode == "RGB" and "transparency" not in picture.info:
+        return picture
+    if picture.mode == "F" or picture.mode.startswith("I"):
+        picture = _eight_bit(np.asarray(picture))
+    if picture.has_transparency_data:
+        layer = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", layer.size, "black"), layer)
+    return picture.convert("RGB")
+
+
+def read_mask(picture: Image.Image) -> Mask:
+    """Find the foreground of a mask: (H, W); raise ``Refused`` if it is not binary, empty or full; see ``RULES``."""
+    red, green, blue = to_rgb(picture).split()
+    grey = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    counts = np.array(grey.histogram())
+    top = int(np.flatnonzero(counts)[-1])
+    foreground = np.asarray(grey) > (127 if top > 1 else 0)
+    middle, bright = counts[MID_GREY].sum(), counts[MID_GREY[-1] + 1 :].sum()
+    if np.count_nonzero(counts) > 2 and (middle > MID_GREY_SHARE * foreground.size or middle > bright):
+        reason = f"{middle / foreground.size:.0%} of its pixels are neither dark nor bright; masks are 0/1 or 0/255"
+        raise Refused("mask not binary", reason)
+    if not foreground.any():
+        raise Refused("empty mask", f"no foreground: its largest value is {top}; masks are 0/1 or 0/255")
+    if foreground.all():
+        raise Refused("full mask", "every pixel is foreground")
+    return foreground
+
+
+def prepare_mask(mask: Mask, size: int) -> Pixels:
+    """Resize a mask (H, W) by exact area: (S, S), 1 where more than half of the pixel is foreground."""
+    whole = mask.size  # of a pixel of the result, in units of 1/S² of one of the source
+    values = mask.astype(np.int32 if whole * size < 2**31 else np.int64)  # the narrower is twice as fast
+    areas = _areas(_areas(values, size).T, size).T
+    prepared = (2 * areas > whole).astype(np.uint8)
+    if not prepared.any():
+        raise Refused("empty mask", f"its {int(mask.sum())} foreground pixels vanish at {size} x {size}")
+    return prepared
+
+
+def _areas(values: NDArray[Any], size: int) -> NDArray[Any]:
+    """Sum the columns of (M, L) into S bins of equal width, in units of 1/S, without rounding: (M, S)."""
+    length = values.shape[1]
+    column, part = np.divmod(np.arange(size + 1, dtype=values.dtype) * length, size)
+    column[-1], part[-1] = length - 1, size
+    values = np.ascontiguousarray(values)  # sums along strided rows are slow
+    sums = np.cumsum(values, axis=1, dtype=values.dtype)
+    return np.diff(sums.take(column, axis=1) * size - values.take(column, axis=1) * (size - part), axis=1)
+
+
+def _eight_bit(values: NDArray[Any]) -> Image.Image:
+    """Make a picture of numbers in 0 … 1 (floats only), 0 … 255 or 0 … 65535."""
+    numbers = np.asarray(values, np.float64)
+    low, top = (float(numbers.min()), float(numbers.max())) if numbers.size else (-1.0, -1.0)
+    if not 0 <= low <= top <= 65535:
+        raise Refused("unreadable", f"values from {low:g} to {top:g}; expected 0 … 1, 0 … 255 or 0 … 65535")
+    floats = values.dtype.kind == "f" and top <= 1
+    scale = 255.0 if floats else 1.0 if top <= 255 else 1 / 257
+    return Image.fromarray(np.rint(numbers * scale).astype(np.uint8))
+
+
+def _check_pixels(*shape: int) -> None:
+    if 0 in shape:
+        raise Refused("unreadable", f"a side of 0 pixels: {shape}")
+    if int(np.prod(shape, dtype=np.int64)) > MAX_PIXELS:
+        raise Refused("too large", f"{' x '.join(map(str, shape))} is over {MAX_PIXELS:,} pixels; reduce it first")

@@ -1,0 +1,278 @@
+"""How a split is drawn: protocols ``paper`` and ``strict``, and lists that others have published.
+
+``paper`` divides every data set at random by the counts of Table 1. ``strict`` divides it by the same shares but keeps
+images together that share a video or are near duplicates, and leaves out those that share either with unseen data.
+Both divide a data set that Table 1 does not know by fractions. How a data set is divided depends on others only where
+they share such groups. Images without a mask serve for training alone, unlabelled.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fpgm.data.catalog import CATALOG, find
+from fpgm.data.duplicates import gather
+from fpgm.data.splits import PARTS, Split, dataset_of, some
+from fpgm.data.store import Store
+
+Protocol = Literal["paper", "strict"]
+Lists = dict[tuple[str, str], Path]
+
+
+class Shares(NamedTuple):
+    """Relative sizes of the parts of a data set: counts or fractions."""
+
+    train: float
+    validation: float
+    test: float
+
+
+FRACTIONS = Shares(0.7, 0.1, 0.2)
+
+
+def draw(
+    stores: Mapping[str, Store],
+    protocol: Protocol,
+    seed: int,
+    *,
+    fractions: Shares = FRACTIONS,
+    unseen: Sequence[str] = (),
+) -> Split:
+    """Draw a split.
+
+    Args:
+        stores: the data sets.
+        protocol: ``paper`` or ``strict``.
+        seed: 0 or more.
+        fractions: of the data sets that are not in Table 1.
+        unseen: data sets to hold out whole, besides those that the catalogue holds out.
+    """
+    _check(stores, seed, unseen)
+    held_out = {name for name in stores if name in unseen or (name in CATALOG and CATALOG[name].role == "unseen")}
+    masked = _masked(stores)
+    parts: dict[str, list[str]] = {part: [] for part in PARTS}
+    parts["unseen"] = [id_ for id_, has_mask in masked.items() if has_mask and dataset_of(id_) in held_out]
+    notes: list[str] = []
+    for name, blocks in _blocks(_groups(stores, protocol), held_out).items():
+        shares = _table1(name) or fractions
+        divided = _divide(blocks, masked, shares, _generator(seed, name))
+        notes += [f"{name}: {note}" for note in _deviations(divided, masked, shares)]
+        for part, ids in divided.items():
+            parts[part] += ids
+    notes += _left_out(parts, masked, "they share a video or near duplicates with unseen data")
+    return _finish(parts, protocol, seed, masked, notes)
+
+
+def import_lists(
+    stores: Mapping[str, Store],
+    lists: Lists,
+    seed: int,
+    *,
+    fractions: Shares | None = None,
+    unseen: Sequence[str] = (),
+) -> Split:
+    """Make a split of published lists of file stems; data sets without a list are left out or held out whole.
+
+    Lists are kept as they are. Where a data set has no validation list it gets no validation images, unless fractions
+    are given: then ``validation / (train + validation)`` of its train list, at random.
+
+    Args:
+        stores: the data sets.
+        lists: a text file for each (data set, part), one stem per line.
+        seed: 0 or more; orders train.
+        fractions: for data sets without a validation list.
+        unseen: data sets to hold out whole.
+    """
+    _check(stores, seed, [*unseen, *(name for name, _ in lists)])
+    masked = _masked(stores)
+    parts: dict[str, list[str]] = {part: [] for part in PARTS}
+    parts["unseen"] = [id_ for id_, has_mask in masked.items() if has_mask and dataset_of(id_) in unseen]
+    for (name, part), path in lists.items():
+        ids = _read_list(stores[name], path)
+        if part == "train" and fractions and (name, "validation") not in lists:
+            shares = fractions._replace(test=0)
+            divided = _divide([[id_] for id_ in ids], masked, shares, _generator(seed, name))
+            parts["validation"] += divided["validation"]
+            ids = divided["train"]
+        parts[part] += ids
+    return _finish(parts, "imported", seed, masked, _left_out(parts, masked, "they are in no list"))
+
+
+def parse_lists(options: Sequence[str]) -> Lists:
+    """Read ``DATASET/PART=FILE`` options, with names of data sets as in ``parse_names``."""
+    lists: Lists = {}
+    for option in options:
+        place, _, file = option.partition("=")
+        name, _, part = place.rpartition("/")
+        if not name or part not in PARTS or not file:
+            raise ValueError(
+                f"a list is given as DATASET/PART=FILE with PART one of {', '.join(PARTS)}, such as "
+                f"Kvasir-SEG/train=train.txt; got {option!r}"
+            )
+        key = parse_names([name])[0]
+        if (key, part) in lists:
+            raise ValueError(f"{place} is given two lists; join them into one file")
+        lists[key, part] = Path(file)
+    return lists
+
+
+def parse_names(names: Sequence[str]) -> list[str]:
+    """Return the catalogue's keys of data sets given by name or alias; other names stay."""
+    return [known.key if (known := find(name)) else name for name in names]
+
+
+def parse_fractions(values: Sequence[float]) -> Shares:
+    """Check three fractions for train, validation and test."""
+    if len(values) != 3 or min(values) < 0 or values[0] == 0 or not abs(sum(values) - 1) < 1e-6:
+        raise ValueError(
+            "fractions are three numbers for train, validation and test that add up to 1, such as 0.7 0.1 0.2; "
+            f"got {' '.join(map(str, values))}"
+        )
+    return Shares(*values)
+
+
+def _check(stores: Mapping[str, Store], seed: int, names: Sequence[str]) -> None:
+    if seed < 0:
+        raise ValueError(f"a seed is 0 or more, not {seed}")
+    if strange := sorted(set(names) - stores.keys()):
+        raise ValueError(f"{some(strange)}: not in the store, which holds {', '.join(stores)}; see `fpgm data prepare`")
+
+
+def _masked(stores: Mapping[str, Store]) -> dict[str, bool]:
+    """List all images, in order, and whether they have a mask."""
+    return {
+        f"{name}/{id_}": bool(has_mask)
+        for name, store in stores.items()
+        for id_, has_mask in zip(store.ids, store.has_mask, strict=True)
+    }
+
+
+def _table1(name: str) -> Shares | None:
+    counts = CATALOG[name].counts if name in CATALOG else None
+    return Shares(*counts[1:]) if counts else None
+
+
+def _groups(stores: Mapping[str, Store], protocol: Protocol) -> list[list[str]]:
+    """Gather the images that must stay together: each alone, or by video and near duplicates."""
+    if protocol == "paper":
+        return [[id_] for id_ in _masked(stores)]
+    evidence = gather(stores)
+    members: dict[int, list[str]] = defaultdict(list)
+    for id_, group in zip(evidence.ids, evidence.groups(), strict=True):
+        members[int(group)].append(id_)
+    return list(members.values())
+
+
+def _blocks(groups: Sequence[list[str]], held_out: set[str]) -> dict[str, list[list[str]]]:
+    """Give each group that touches no unseen data to the data set most of its images are from."""
+    blocks: dict[str, list[list[str]]] = defaultdict(list)
+    for group in groups:
+        datasets = Counter(map(dataset_of, group))
+        if not datasets.keys() & held_out:
+            blocks[datasets.most_common(1)[0][0]].append(group)
+    return blocks
+
+
+def _divide(
+    blocks: Sequence[list[str]], masked: Mapping[str, bool], shares: Shares, generator: np.random.Generator
+) -> dict[str, list[str]]:
+    """Divide blocks at random into parts whose images with masks come as close to their shares as blocks allow."""
+    rest = [blocks[k] for k in generator.permutation(len(blocks))]
+    aims = _aims(sum(masked[id_] for block in blocks for id_ in block), shares)
+    parts = {}
+    for part in ("test", "validation"):
+        taken = _pick([sum(masked[id_] for id_ in block) for block in rest], aims[part])
+        parts[part] = [id_ for block, take in zip(rest, taken, strict=True) if take for id_ in block if masked[id_]]
+        rest = [block for block, take in zip(rest, taken, strict=True) if not take]
+    return parts | {"train": [id_ for block in rest for id_ in block]}
+
+
+def _aims(total: int, shares: Shares) -> dict[str, int]:
+    """Scale the shares to so many images."""
+    validation, test = (round(total * share / sum(shares)) for share in shares[1:])
+    return {"train": total - validation - test, "validation": validation, "test": test}
+
+
+def _pick(weights: Sequence[int], target: int) -> list[bool]:
+    """Choose weights whose sum is nearest to the target, the smaller of two, and among equals early weights.
+
+    Subset sums by dynamic programming; bit s of ``reach[k]`` is set where the first k weights can add up to s.
+    Sums above twice the target are worse than taking nothing.
+    """
+    within = (1 << 2 * target + 1) - 1
+    reach = [1]
+    for weight in weights:
+        reach.append((reach[-1] | reach[-1] << weight) & within)
+    left = min((s for s in range(2 * target + 1) if reach[-1] >> s & 1), key=lambda s: (abs(s - target), s))
+    taken = []
+    for k in reversed(range(len(weights))):
+        taken.append(not reach[k] >> left & 1)
+        left -= weights[k] * taken[-1]
+    return taken[::-1]
+
+
+def _deviations(divided: Mapping[str, Sequence[str]], masked: Mapping[str, bool], shares: Shares) -> list[str]:
+    """Say where the counts are not those of Table 1 or of the fractions."""
+    counts = {part: sum(masked[id_] for id_ in ids) for part, ids in divided.items()}
+    total = sum(counts.values())
+    scaled = [f"Table 1's counts are scaled to {total} images"] if sum(shares) > 1.5 and sum(shares) != total else []
+    aims = _aims(total, shares)
+    return scaled + [
+        f"{part} has {counts[part]} images instead of {aims[part]}: groups are not cut"
+        for part in ("train", "validation", "test")
+        if counts[part] != aims[part]
+    ]
+
+
+def _left_out(parts: Mapping[str, Sequence[str]], masked: Mapping[str, bool], reason: str) -> list[str]:
+    """Count the images that are in no part."""
+    gone = masked.keys() - {id_ for ids in parts.values() for id_ in ids}
+    count = Counter((dataset_of(id_), masked[id_]) for id_ in gone)
+    return [
+        f"{name}: {n} images left out: {reason}" if has_mask else f"{name}: {n} images without a mask left out"
+        for (name, has_mask), n in sorted(count.items())
+    ]
+
+
+def _read_list(store: Store, path: Path) -> list[str]:
+    """Read file stems, or file names, of a data set as global ids."""
+    known = set(store.ids)
+    lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    ids = [line if line in known else PurePosixPath(line).stem for line in lines]
+    if unknown := [line for line, id_ in zip(lines, ids, strict=True) if id_ not in known]:
+        raise ValueError(
+            f"{path}: {some(unknown)}: not in {store.name}, whose ids look like {store.ids[0]}; "
+            "a list holds one file stem per line"
+        )
+    return [f"{store.name}/{id_}" for id_ in ids]
+
+
+def _finish(
+    parts: Mapping[str, Sequence[str]], protocol: str, seed: int, masked: Mapping[str, bool], notes: Sequence[str]
+) -> Split:
+    """Put train in random order, images without a mask last, and the other parts in the order of the store."""
+    if bare := [id_ for part in PARTS[1:] for id_ in parts[part] if not masked[id_]]:
+        raise ValueError(f"{some(bare)}: without a mask, so not for validation, test or unseen; put them in train")
+    rank = {id_: k for k, id_ in enumerate(masked)}
+    train = sorted(parts["train"])
+    train = [train[k] for k in _generator(seed, "train").permutation(len(train))]
+    train.sort(key=lambda id_: not masked[id_])
+    without_mask = sum(not masked[id_] for id_ in train)
+    if without_mask == len(train):
+        raise ValueError(
+            "no image with a mask is left to train on; hold out less, or add data with `fpgm data prepare`"
+        )
+    if not parts["validation"]:
+        notes = [*notes, "no validation images, by which training would choose its best model"]
+    others = {part: tuple(sorted(parts[part], key=rank.__getitem__)) for part in PARTS[1:]}
+    return Split(tuple(train), **others, protocol=protocol, seed=seed, without_mask=without_mask, notes=tuple(notes))
+
+
+def _generator(seed: int, name: str) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
