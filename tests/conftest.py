@@ -19,3 +19,14 @@ def real_data() -> Path:
     if not (REAL_DATA / "Kvasir-SEG" / "images").is_dir():
         pytest.skip("the public data sets are not on this machine; set FPGM_REAL_DATA to their folder")
     return REAL_DATA
+
+
+@pytest.fixture(scope="session")
+def phantom_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store of 20 phantoms of 64 x 64 per domain, with the split `strict-0`."""
+    from fpgm.cli import main
+
+    folder = tmp_path_factory.mktemp("phantoms")
+    assert main(["data", "synth", "--out", str(folder), "--count", "20", "--size", "64", "--workers", "1"]) == 0
+    assert main(["data", "split", "--data", str(folder), "--protocol", "strict"]) == 0
+    return folder

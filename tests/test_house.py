@@ -20,6 +20,10 @@ MAY_IMPORT = {
     "nets": set(),
     "metrics": set(),
     "data": {"_version", "files"},
+    "methods": {"data", "losses", "nets", "spectrum"},
+    "evaluation": {"data", "files", "metrics"},
+    "config": {"_version", "files", "methods"},
+    "training": {"_version", "config", "data", "evaluation", "files", "methods", "nets", "report", "spectrum"},
     "report": {"_version", "files"},
     "cli": {"*"},
     "__main__": {"cli"},
@@ -73,7 +77,9 @@ def test_no_global_chance(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            assert not called.startswith(banned), f"{called} in {path}: pass a generator instead"
+            # The layers of torch draw from its own generator; the loop alone decides what they draw.
+            allowed = room(path) == "training" and called == "torch.manual_seed"
+            assert allowed or not called.startswith(banned), f"{called} in {path}: pass a generator instead"
 
 
 def test_the_core_needs_torch_alone() -> None:

@@ -1,0 +1,86 @@
+"""``fpgm train``: one run, from a store to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+
+def train(
+    *,
+    method: str,
+    data: Path,
+    out: Path,
+    labeled: str = "5%",
+    split: str | None = None,
+    preset: Literal["paper", "mini"] = "paper",
+    iterations: int | None = None,
+    seed: int = 0,
+    set: list[str] | None = None,
+    resume: bool = False,
+    accelerator: str = "auto",
+    devices: int = 1,
+    num_nodes: int = 1,
+    precision: str = "auto",
+    compile: bool = False,
+) -> int:
+    """Train a method; kill it whenever you like, --resume goes on as if nothing had happened.
+
+    Args:
+        method: supervised, fpgm …; a wrong name lists them.
+        data: the store that `fpgm data prepare` or `fpgm data synth` made.
+        out: run folder to write.
+        labeled: number or percentage of training images whose masks may be used.
+        split: name of a folder under STORE/splits; the only one if not given.
+        preset: where the defaults come from: the paper's setting, or a small one for a CPU.
+        iterations: number of steps; the preset's if not given.
+        seed: of weights, batches and augmentation.
+        set: further settings as key=value, e.g. method.gamma=0.1 optimizer.lr=0.02; a wrong key shows the nearest.
+        resume: go on with the run in --out.
+        accelerator: auto, cpu, cuda, mps …, as in Lightning Fabric.
+        devices: processes, one per device.
+        num_nodes: machines.
+        precision: auto takes bf16-mixed where the processor has it; otherwise e.g. 32-true, 16-mixed.
+        compile: compile the method with torch.compile first.
+    """
+    from rich.console import Console
+
+    from fpgm.config import resolve
+    from fpgm.training.run import train as run
+    from fpgm.training.trainer import Stopped
+
+    settings = [f"train.seed={seed}", *(set or [])]
+    if iterations is not None:
+        settings.append(f"train.iterations={iterations}")
+    chosen = {"store": data, "split": split or only_split(data), "labeled": labeled}
+    config = resolve(preset, method, chosen, settings)
+    console = Console()
+    try:
+        trainer = run(
+            config,
+            out,
+            resume=resume,
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=num_nodes,
+            precision=precision,
+            compiled=compile,
+            console=console,
+        )
+    except Stopped as stopped:
+        console.print(f"stopped before step {stopped.step}, all is saved; go on with the same command and --resume")
+        return 130
+    if trainer.fabric.is_global_zero:
+        dice, step = trainer.best["dice"], trainer.best["step"]
+        console.print(f"best validation Dice {dice:.4f} at step {step:.0f}; the model is in {out / 'model'}")
+    return 0
+
+
+def only_split(store: Path) -> str:
+    """Return the name of the one split of a store."""
+    names = sorted(path.parent.name for path in (store / "splits").glob("*/split.json"))
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise ValueError(f"{store} has several splits, choose one with --split: {', '.join(names)}")
+    raise FileNotFoundError(f"{store} has no split yet: make one with `fpgm data split --data {store}`")

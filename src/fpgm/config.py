@@ -1,0 +1,194 @@
+"""What a run is made of: typed, complete, readable; presets are functions.
+
+Configuration stops at the door: parts take plain arguments, never a config object.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from fpgm import __version__
+from fpgm.files import write_text
+from fpgm.methods import METHODS
+
+Preset = Literal["paper", "mini"]
+
+
+class Part(BaseModel):
+    """A section of a configuration: no unknown keys, no change after it is made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DataConfig(Part):
+    """Which images."""
+
+    store: Path
+    split: str = Field(description="name of a folder under STORE/splits")
+    labeled: str = Field("5%", description="N or P% of the training pool")
+    batch_labeled: int = Field(8, ge=1)
+    batch_unlabeled: int = Field(8, ge=1)
+    workers: int = Field(1, ge=0, description="processes that prepare batches")
+
+
+class NetConfig(Part):
+    """Which network, by its name in fpgm.nets."""
+
+    name: str = "unet"
+    arguments: dict[str, Any] = {}
+
+
+class OptimizerConfig(Part):
+    """How weights move; the learning rate is lr (1 - t / iterations)^power."""
+
+    name: Literal["sgd", "adamw"] = "sgd"
+    lr: float = Field(0.01, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(1e-4, ge=0)
+    power: float = Field(0.9, ge=0)
+
+
+class TrainConfig(Part):
+    """How long, how often, from which seed."""
+
+    iterations: int = Field(30_000, ge=1)
+    validate_every: int = Field(200, ge=1)
+    save_every: int = Field(200, ge=1)
+    log_every: int = Field(10, ge=1)
+    pictures_every: int = Field(1000, ge=0, description="0: no pictures")
+    seed: int = Field(0, ge=0)
+
+
+class RunConfig(Part):
+    """Everything that decides what a run computes; where it computes is not part of it."""
+
+    version: str = __version__
+    preset: Preset = "paper"
+    method: str
+    arguments: Part
+    data: DataConfig
+    net: NetConfig = NetConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    train: TrainConfig = TrainConfig()
+
+    def save(self, path: Path) -> None:
+        """Write YAML that `load` reads."""
+        write_text(path, yaml.safe_dump(self.model_dump(mode="json", serialize_as_any=True), sort_keys=False))
+
+    @classmethod
+    def load(cls, path: Path) -> RunConfig:
+        """Read a run's `config.yaml`."""
+        try:
+            record = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not readable YAML: {error}") from None
+        if not isinstance(record, dict) or "method" not in record:
+            raise ValueError(f"{path} is not the configuration of a run: it names no method")
+        return _build(record, str(path))
+
+
+def paper() -> dict[str, Any]:
+    """The paper's setting: SGD, 30,000 iterations; its store is 256 x 256."""
+    return {"preset": "paper"}
+
+
+def mini() -> dict[str, Any]:
+    """A setting for a CPU: AdamW and a few thousand iterations, meant for a store of 128 x 128."""
+    return {
+        "preset": "mini",
+        "optimizer": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-4},
+        "train": {"iterations": 3000, "validate_every": 200, "save_every": 200},
+    }
+
+
+PRESETS: dict[Preset, Callable[[], dict[str, Any]]] = {"paper": paper, "mini": mini}
+
+
+def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iterable[str] = ()) -> RunConfig:
+    """Return the whole configuration of a run.
+
+    Args:
+        preset: where the defaults come from.
+        method: a name of `METHODS`.
+        data: fields of `DataConfig`.
+        settings: `key=value` with dotted keys, e.g. `method.gamma=0.1` or `train.iterations=500`; later ones win.
+    """
+    record: dict[str, Any] = {**PRESETS[preset](), "method": method, "data": dict(data)}
+    valid = keys(method)
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set takes key=value, got {setting!r}; for example method.gamma=0.1")
+        if key not in valid:
+            raise ValueError(f"there is no setting {key!r}; {_near(key, valid)}")
+        section, _, name = key.partition(".")
+        record.setdefault("arguments" if section == "method" else section, {})[name] = yaml.safe_load(text)
+    return _build(record, "the settings")
+
+
+def keys(method: str) -> list[str]:
+    """Return all keys that --set takes for a method."""
+    sections: dict[str, type[Part]] = {
+        "method": arguments_model(method),
+        "data": DataConfig,
+        "net": NetConfig,
+        "optimizer": OptimizerConfig,
+        "train": TrainConfig,
+    }
+    return [f"{section}.{name}" for section, model in sections.items() for name in model.model_fields]
+
+
+def arguments_model(method: str) -> type[Part]:
+    """Return the arguments of a method beside its network, as a typed section."""
+    if method not in METHODS:
+        raise ValueError(f"there is no method {method!r}; {_near(method, METHODS)}")
+    build = METHODS[method].__init__
+    hints = get_type_hints(build)
+    fields: dict[str, Any] = {
+        name: (hints[name], parameter.default)
+        for name, parameter in inspect.signature(build).parameters.items()
+        if name not in ("self", "net")
+    }
+    return create_model(f"{method}_arguments", __base__=Part, **fields)
+
+
+def differences(old: RunConfig, new: RunConfig) -> list[str]:
+    """Return a line for each field that two configurations do not share, and none for what may change."""
+    left, right = (_flat(config.model_dump(mode="json", serialize_as_any=True)) for config in (old, new))
+    return [
+        f"{key}: {left.get(key)!r} -> {right.get(key)!r}"
+        for key in sorted(left.keys() | right.keys())
+        if left.get(key) != right.get(key) and key not in ("version", "data.workers")
+    ]
+
+
+def _near(name: str, valid: Iterable[str]) -> str:
+    known = list(valid)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    return f"near it: {', '.join(close)}" if close else f"there are: {', '.join(known)}"
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _build(record: dict[str, Any], source: str) -> RunConfig:
+    """Validate a record, turning what is wrong into one sentence per field."""
+    try:
+        arguments = arguments_model(record["method"])(**record.get("arguments") or {})
+        return RunConfig(**{**record, "arguments": arguments})
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, entry['loc']))}: {entry['msg']} (got {entry['input']!r})" for entry in error.errors()
+        ]
+        raise ValueError(f"{source} do not make a run: {'; '.join(lines)}") from None

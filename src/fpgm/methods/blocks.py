@@ -1,0 +1,42 @@
+"""Parts that two or more methods share."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from fpgm.methods.base import Step
+from fpgm.nets import Backbone
+
+
+def paste(inside: Tensor, outside: Tensor, box: Tensor) -> Tensor:
+    """CutMix: `inside` where the box is true, `outside` elsewhere.
+
+    Shape:
+        inside, outside: (B, H, W) or (B, C, H, W); box: (B, H, W) bool.
+    """
+    return torch.where(box if inside.ndim == box.ndim else box.unsqueeze(1), inside, outside)
+
+
+def channel_dropout(feature: Tensor, generator: torch.Generator, share: float = 0.5) -> Tensor:
+    """Zero whole channels of (B, C, H, W) with probability `share` and scale the others up, as Dropout2d does."""
+    keep = torch.rand(*feature.shape[:2], 1, 1, generator=generator) >= share
+    return feature * (keep.to(feature) / (1 - share))
+
+
+def decode_perturbed(net: Backbone, image: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Logits of clean features and of features with channels dropped, decoded in one pass.
+
+    Batch norm in the decoder sees both halves together: the grouping is part of the recipe.
+    """
+    features = [torch.cat((map_, channel_dropout(map_, generator))) for map_ in net.encode(image)]
+    clean, perturbed = net.decode(features).chunk(2)
+    return clean, perturbed
+
+
+def ramp_up(step: Step, length: int) -> float:
+    """exp(−5 (1 − t)²) with t from 0 to 1 over `length` steps; 1 at once if `length` is 0."""
+    progress = min(1.0, step.index / length) if length else 1.0
+    return math.exp(-5 * (1 - progress) ** 2)

@@ -1,0 +1,163 @@
+"""Frequency Prior Guided Matching, as the paper writes it and as the released code does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from fpgm.data.batch import Batch, Views
+from fpgm.losses import cross_entropy_dice, dice, pseudo_label
+from fpgm.methods.base import Method, Step
+from fpgm.methods.blocks import decode_perturbed, paste, ramp_up
+from fpgm.nets import Backbone
+from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
+from fpgm.spectrum.align import Reconstruction
+
+Recipe = Literal["paper", "released"]
+Prior = Literal["learned", "generic", "low-pass"]
+GENERIC_RADII = 128
+
+
+class FPGM(Method):
+    """Confident predictions on the weak view teach the strong view and the spectrally aligned view.
+
+    Recipe `paper`: one strong view; L = L_sup + unsup · L_unsup + freq · L_freq (Eq. 13 to 17).
+    Recipe `released`: two strong views with CutMix, passed one by one and scored in one Dice, and a pass with half of
+    all feature channels dropped; L = L_sup + unsup · L_hc + feature · L_fp + freq · L_freq.
+
+    Which images share a pass is part of the recipe, because batch norm sees the group: labelled and weak images go
+    together, strong and aligned views each by themselves. Pseudo-labels come from that shared pass, in training mode.
+    In both recipes the prior moves before it is used, and pixels below the threshold are left out of the Dice sums.
+
+    Args:
+        net: the backbone; recipe `released` needs its `encode` and `decode`.
+        recipe: `paper` or `released`.
+        unsup: weight of the strong views' loss; 0 leaves their passes out.
+        freq: weight of the aligned view's loss; 0 leaves its pass out.
+        feature: weight of the feature-perturbed pass, recipe `released` alone.
+        threshold: confidence τ that a pseudo-label needs.
+        gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
+        prior: `learned`, `generic` (1/(r+1)) or `low-pass` (a filter instead of an alignment).
+        prior_file: a prior learnt before, used as it is instead of learning one along the way.
+        momentum: μ of the learnt prior.
+        debias: normalise its weights.
+        reconstruction: `radial` (the paper) or `ratio`.
+        ramp: steps over which the unsupervised weights rise; 0 for none, as in the paper.
+    """
+
+    def __init__(
+        self,
+        net: Backbone | nn.Module,
+        recipe: Recipe = "paper",
+        unsup: float = 0.5,
+        freq: float = 0.5,
+        feature: float = 0.5,
+        threshold: float = 0.95,
+        gamma: float | tuple[float, float] = 0.05,
+        prior: Prior = "learned",
+        prior_file: Path | None = None,
+        momentum: float = 0.999,
+        debias: bool = False,
+        reconstruction: Reconstruction = "radial",
+        ramp: int = 0,
+    ) -> None:
+        super().__init__()
+        if recipe == "released" and not isinstance(net, Backbone):
+            raise ValueError(f"recipe 'released' drops feature channels and needs a Backbone, not {type(net).__name__}")
+        if prior_file is not None and prior != "learned":
+            raise ValueError(f"prior_file holds a learned prior, but prior is {prior!r}: leave one of the two out")
+        self.net = net
+        self.recipe = recipe
+        self.unsup, self.freq = unsup, freq
+        self.feature = feature if recipe == "released" else 0.0
+        self.threshold = threshold
+        self.prior_kind = prior
+        self.ramp = ramp
+        self.learns = prior == "learned" and prior_file is None and freq > 0
+        source = FrequencyPrior.load(prior_file) if prior_file else FrequencyPrior(momentum, debias)
+        self.align = SpectralAlignment(
+            source if prior == "learned" else generic_profile(GENERIC_RADII), gamma, reconstruction
+        )
+        mixes = recipe == "released" and unsup > 0
+        self.views = Views(
+            unlabeled=unsup > 0 or freq > 0 or self.feature > 0,
+            strong=0 if unsup == 0 else 2 if mixes else 1,
+            cutmix=mixes,
+            mix=mixes,
+        )
+
+    def predictor(self) -> nn.Module:
+        """The network."""
+        return self.net
+
+    def before_step(self, batch: Batch, step: Step) -> None:
+        """Stage I: move the prior by the labelled batch."""
+        if self.learns:
+            assert isinstance(self.align.prior, FrequencyPrior)
+            self.align.prior.update(batch.image_l, batch.mask_l)
+
+    @torch.no_grad()
+    def aligned(self, image: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Stage II: the second view of weak unlabelled images, or their low-pass version."""
+        return low_pass(image) if self.prior_kind == "low-pass" else self.align(image, generator)
+
+    def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
+        """All passes and terms of one step."""
+        if not self.views.unlabeled:
+            return {"sup": cross_entropy_dice(self.net(batch.image_l), batch.mask_l)}
+        partner = self._partner_labels(batch) if self.views.mix else None
+        labelled = len(batch.image_l)
+        together = torch.cat((batch.image_l, batch.weak_u))
+        perturbed = None
+        if self.feature > 0:
+            assert isinstance(self.net, Backbone)
+            logits, perturbed = decode_perturbed(self.net, together, step.generator)
+        else:
+            logits = self.net(together)
+        labels, keep = pseudo_label(logits[labelled:], self.threshold)
+        terms = {"sup": cross_entropy_dice(logits[:labelled], batch.mask_l)}
+        weight = ramp_up(step, self.ramp)
+        agreement = None
+        if self.unsup > 0:
+            strong, target, kept = self._strong(batch, labels, keep, partner)
+            terms["unsup"] = weight * self.unsup * dice(strong, target, mask=kept)
+            agreement = (strong.argmax(1) == target).float().mean()
+        if perturbed is not None:
+            terms["feature"] = weight * self.feature * dice(perturbed[labelled:], labels, mask=keep)
+        if self.freq > 0:
+            view = self.net(self.aligned(batch.weak_u, step.generator))
+            terms["freq"] = weight * self.freq * dice(view, labels, mask=keep)
+            agreement = (view.argmax(1) == labels).float().mean()
+        self.notes = {"confident": keep.float().mean(), "foreground": labels.float().mean()}
+        if agreement is not None:
+            self.notes["agreement"] = agreement
+        return terms
+
+    def _strong(
+        self, batch: Batch, labels: Tensor, keep: Tensor, partner: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of the strong views, each passed by itself, with the labels and pixels that judge them."""
+        if partner is None:
+            return torch.cat([self.net(view) for view in batch.strong_u]), labels, keep
+        mixed = [paste(*views) for views in zip(batch.strong_m, batch.strong_u, batch.boxes_u, strict=True)]
+        target = torch.cat([paste(partner[0], labels, box) for box in batch.boxes_u])
+        kept = torch.cat([paste(partner[1], keep, box) for box in batch.boxes_u])
+        return torch.cat([self.net(view) for view in mixed]), target, kept
+
+    @torch.no_grad()
+    def _partner_labels(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Pseudo-labels of the mix partners, from the network in evaluation mode."""
+        self.net.eval()
+        labels = pseudo_label(self.net(batch.weak_m), self.threshold)
+        self.net.train()
+        return labels
+
+    def pictures(self, batch: Batch) -> dict[str, Tensor]:
+        """Weak, strong and aligned views."""
+        views = super().pictures(batch)
+        if self.freq > 0:
+            views["aligned"] = self.aligned(batch.weak_u, torch.Generator().manual_seed(batch.index))
+        return views

@@ -1,0 +1,86 @@
+"""Checkpoints and models on disk: safetensors with a JSON record inside, one file each, written atomically.
+
+No pickle is ever read. A file is refused when it is cut short, of another kind, or does not fit what it is loaded into.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from fpgm._version import __version__
+from fpgm.files import atomic_path
+
+FORMAT = "fpgm-checkpoint-1"
+
+
+def save(path: Path, method: nn.Module, optimizer: Optimizer, record: dict[str, Any]) -> None:
+    """Write everything a run needs to go on.
+
+    Args:
+        path: file to write.
+        method: its whole state is kept, buffers included.
+        optimizer: its state is kept; its settings are the configuration's.
+        record: JSON-serialisable progress, e.g. the next step.
+    """
+    tensors = {f"method.{name}": value for name, value in method.state_dict().items()}
+    scalars: dict[str, Any] = {}
+    for number, entries in optimizer.state_dict()["state"].items():
+        for name, value in entries.items():
+            target = tensors if isinstance(value, Tensor) else scalars
+            target[f"optimizer.{number}.{name}"] = value
+    write_tensors(path, tensors, FORMAT, {"scalars": scalars, "record": record})
+
+
+def load(path: Path, method: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
+    """Put a checkpoint's state into method and optimiser and return its record."""
+    tensors, content = read_tensors(path, FORMAT)
+    load_method(path, method, tensors)
+    state: dict[int, dict[str, Any]] = {}
+    entries = {**tensors, **content["scalars"]}
+    for key, value in entries.items():
+        kind, _, rest = key.partition(".")
+        if kind == "optimizer":
+            number, _, name = rest.partition(".")
+            state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    record: dict[str, Any] = content["record"]
+    return record
+
+
+def load_method(path: Path, method: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Put the method's part of a checkpoint in place, or say what does not fit."""
+    state = {name.partition(".")[2]: value for name, value in tensors.items() if name.startswith("method.")}
+    try:
+        method.load_state_dict(state)
+    except RuntimeError as error:
+        raise ValueError(f"{path} does not fit this method or network: {error}") from None
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], kind: str, content: dict[str, Any]) -> None:
+    """Write tensors and a JSON content as one file."""
+    metadata = {"format": kind, "package_version": __version__, "content": json.dumps(content)}
+    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    with atomic_path(path) as draft:
+        save_file(plain, draft, metadata)
+
+
+def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_tensors` wrote, refusing anything else."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged or cut short ({error})") from None
+    if metadata.get("format") != kind:
+        raise ValueError(f"{path} is not a file of kind {kind}, but {metadata.get('format', 'without a kind')}")
+    return tensors, json.loads(metadata["content"])

@@ -1,0 +1,33 @@
+"""What depends on the step alone: learning rate, stage, chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from fpgm.methods import Stage
+
+
+def poly(base: float, index: int, total: int, power: float) -> float:
+    """Return base (1 - index / total)^power."""
+    return base * (1 - index / total) ** power
+
+
+def first_steps(stages: Sequence[Stage], total: int) -> list[int]:
+    """Return the step at which each stage begins."""
+    ends = np.cumsum([stage.share for stage in stages])
+    if abs(ends[-1] - 1) > 1e-9:
+        raise ValueError(f"the shares of the stages add up to {ends[-1]:g}, not 1: {[stage.name for stage in stages]}")
+    return [0, *(round(end * total) for end in ends[:-1])]
+
+
+def step_seed(seed: int, index: int, rank: int) -> int:
+    """Return a seed for one step on one rank: a resumed run draws what the first one would have drawn."""
+    return int(np.random.SeedSequence((seed, 3, index, rank)).generate_state(1)[0])
+
+
+def step_generator(seed: int, index: int, rank: int) -> torch.Generator:
+    """Return the generator that a method draws from in one step."""
+    return torch.Generator().manual_seed(step_seed(seed, index, rank) ^ 1)

@@ -1,0 +1,221 @@
+"""The loop: before_step → losses → backward → step → after_step, on any device, from any step on."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+from torch.optim import Optimizer
+
+from fpgm.data.batch import Batch
+from fpgm.data.streams import Pool, Stream
+from fpgm.evaluation import evaluate, predict_masks
+from fpgm.files import write_text
+from fpgm.methods import Method, Stage, Step
+from fpgm.methods.base import Given
+from fpgm.report.pictures import prediction_figure
+from fpgm.training import checkpoint
+from fpgm.training.schedules import first_steps, poly, step_generator, step_seed
+from fpgm.training.telemetry import Telemetry
+
+
+class Stopped(Exception):
+    """Somebody asked the run to stop; everything up to `step` is saved."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"stopped before step {step}")
+        self.step = step
+
+
+class Trainer:
+    """Trains a method and keeps its run folder so that it can be killed at any moment and go on.
+
+    What a step computes depends on seed and step alone: batches, chance and learning rate are functions of them, and
+    all else is in the checkpoint. So a resumed run gives the weights of one that was never interrupted.
+
+    Args:
+        fabric: devices, precision and ranks, already launched.
+        method: freshly built; all ranks with the same weights.
+        optimizer: over `method.parameter_groups()`.
+        folder: of the run.
+        iterations: number of steps.
+        power: of the learning rate's decay.
+        validate_every: steps between validations.
+        save_every: steps between checkpoints.
+        log_every: steps between rows of metrics.csv.
+        pictures_every: steps between pictures of what the network sees; 0 for none.
+        seed: of the chance within steps.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        method: Method,
+        optimizer: Optimizer,
+        folder: Path,
+        *,
+        iterations: int,
+        power: float = 0.9,
+        validate_every: int = 200,
+        save_every: int = 200,
+        log_every: int = 10,
+        pictures_every: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self.fabric, self.method, self.folder = fabric, method, folder
+        self.iterations, self.power, self.seed = iterations, power, seed
+        self.validate_every, self.save_every = validate_every, save_every
+        self.log_every, self.pictures_every = log_every, pictures_every
+        self.starts = dict(zip(first_steps(method.stages, iterations), method.stages, strict=True))
+        self.rates = [group["lr"] for group in optimizer.param_groups]
+        self.model, self.optimizer = fabric.setup(method, optimizer)
+        self.next_step = 0
+        self.best: dict[str, float] = {"dice": -1.0, "step": 0}
+        self.stop_requested = False
+
+    def resume(self) -> None:
+        """Continue from the last checkpoint of the run folder."""
+        record = checkpoint.load(self.last, self.method, self.optimizer)
+        self.next_step, self.best = record["next_step"], record["best"]
+
+    @property
+    def last(self) -> Path:
+        """The file of the newest checkpoint."""
+        return self.folder / "checkpoints" / "last.safetensors"
+
+    @property
+    def best_file(self) -> Path:
+        """The file of the checkpoint with the best validation Dice."""
+        return self.folder / "checkpoints" / "best.safetensors"
+
+    def fit(self, train: Stream, validation: Pool, telemetry: Telemetry, workers: int = 1) -> None:
+        """Run all steps that are left."""
+        stage = self._stage_at(self.next_step)
+        clock = time.perf_counter(), self.next_step
+        with closing(train.loop(self.next_step, self.iterations, workers)) as batches:
+            for batch in batches:
+                index = batch.index
+                if index in self.starts:
+                    stage = self._enter(self.starts[index])
+                terms = self.step(batch.to(self.fabric.device), stage)
+                self.next_step = index + 1
+                values: dict[str, float | str] = {}
+                if self._due(self.log_every):
+                    now = time.perf_counter(), self.next_step
+                    values = self._values(terms, stage) | {"it/s": (now[1] - clock[1]) / (now[0] - clock[0])}
+                    clock = now
+                if self._due(self.validate_every):
+                    values |= {f"val_{name}": value for name, value in self._validate(validation).items()}
+                if values and self.fabric.is_global_zero:
+                    telemetry.log(self.next_step, values)
+                if self.pictures_every and self._due(self.pictures_every) and self.fabric.is_global_zero:
+                    self._draw(batch, validation)
+                telemetry.advance(self.next_step)
+                if self._due(self.save_every) or self.stop_requested:
+                    self.save(self.last)
+                if self.stop_requested and self.next_step < self.iterations:
+                    raise Stopped(self.next_step)
+
+    def step(self, batch: Batch, stage: Stage) -> dict[str, Tensor]:
+        """Compute one step and return its loss terms."""
+        index, rank = batch.index, self.fabric.global_rank
+        step = Step(index, self.iterations, stage.name, step_generator(self.seed, index, rank))
+        torch.manual_seed(step_seed(self.seed, index, rank))  # dropout layers draw from torch's own generator
+        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = poly(rate, index, self.iterations, self.power)
+        with torch.no_grad():
+            self.method.before_step(batch, step)
+        self.model.train()
+        terms: dict[str, Tensor] = self.model(Given(batch, step))
+        loss = torch.stack(list(terms.values())).sum()
+        self._check_finite(loss, terms, batch)
+        self.optimizer.zero_grad()
+        self.fabric.backward(loss)
+        self.optimizer.step()
+        with torch.no_grad():
+            self.method.after_step(batch, step)
+        return terms
+
+    def save(self, path: Path) -> None:
+        """Write a checkpoint, on the first rank."""
+        if self.fabric.is_global_zero:
+            checkpoint.save(path, self.method, self.optimizer, {"next_step": self.next_step, "best": self.best})
+        self.fabric.barrier()
+
+    def _due(self, every: int) -> bool:
+        return self.next_step % every == 0 or self.next_step == self.iterations
+
+    def _stage_at(self, index: int) -> Stage:
+        return self.starts[max(first for first in self.starts if first <= index)]
+
+    def _enter(self, stage: Stage) -> Stage:
+        if stage.start == "best" and self.best_file.is_file():
+            tensors, _ = checkpoint.read_tensors(self.best_file, checkpoint.FORMAT)
+            checkpoint.load_method(self.best_file, self.method, tensors)
+        self.method.enter(stage)
+        return stage
+
+    def _values(self, terms: Mapping[str, Tensor], stage: Stage) -> dict[str, float | str]:
+        values: dict[str, float | str] = {"stage": stage.name, "lr": float(self.optimizer.param_groups[0]["lr"])}
+        values["loss"] = sum(float(term.detach()) for term in terms.values())
+        return values | {name: float(value.detach()) for name, value in {**terms, **self.method.notes}.items()}
+
+    def _validate(self, validation: Pool) -> dict[str, float]:
+        """Score the predictor on the first rank, keep it if it is the best so far, and tell the others."""
+        score = math.nan
+        if self.fabric.is_global_zero:
+            with self.fabric.autocast():
+                rows = evaluate(self.method.predictor(), validation, on_empty="penalise", device=self.fabric.device)
+            score = fmean(row.dice for row in rows)
+        score = float(self.fabric.broadcast(score))
+        if score > self.best["dice"]:
+            self.best = {"dice": score, "step": self.next_step}
+            self.save(self.best_file)
+        return {"dice": score, "best_dice": self.best["dice"]}
+
+    def _draw(self, batch: Batch, validation: Pool, rows: int = 4) -> None:
+        """Write a picture of predictions on validation images and of this step's views."""
+        chosen = np.linspace(0, len(validation) - 1, min(rows, len(validation))).astype(int)
+        images = validation.images(chosen)
+        predictor = self.method.predictor().eval()
+        with self.fabric.autocast():
+            predicted = predict_masks(predictor, images, self.fabric.device)
+        views = {
+            name: view[:rows].float().permute(0, 2, 3, 1).cpu().numpy()
+            for name, view in self.method.pictures(batch).items()
+        }
+        prediction_figure(
+            images / 255,
+            validation.masks(chosen) > 0,
+            predicted,
+            views,
+            self.folder / "pictures" / f"step_{self.next_step:06d}.jpg",
+            title=f"step {self.next_step}",
+        )
+
+    def _check_finite(self, loss: Tensor, terms: Mapping[str, Tensor], batch: Batch) -> None:
+        """Stop at a loss that is no number, and leave behind which images made it."""
+        if bool(torch.isfinite(loss)):
+            return
+        bad = [name for name, term in terms.items() if not bool(torch.isfinite(term))]
+        record: dict[str, Any] = {
+            "step": batch.index,
+            "terms": {name: str(float(term.detach())) for name, term in terms.items()},
+        }
+        record |= {"id_l": batch.id_l, "id_u": batch.id_u, "id_m": batch.id_m}
+        path = self.folder / f"bad_batch_{batch.index}.json"
+        write_text(path, json.dumps(record, indent=1) + "\n")
+        raise ValueError(
+            f"the loss of step {batch.index} is {float(loss.detach())} because of {', '.join(bad)}; its images are "
+            f"listed in {path.name}. Lower optimizer.lr or use --precision 32-true; the last checkpoint is intact"
+        )

@@ -1,0 +1,50 @@
+"""Build and drive a method as the trainer does, small enough for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from fpgm.data.splits import Split
+from fpgm.data.store import open_stores
+from fpgm.data.streams import Pool, Stream
+from fpgm.methods import METHODS, Method
+from fpgm.nets import UNet
+from fpgm.training.trainer import Trainer
+
+CHANNELS = (4, 8, 8, 16, 16)
+
+# A fresh network is confident of nothing: the contract looks at all pixels, so that every view matters.
+ARGUMENTS: dict[str, dict[str, Any]] = {"fpgm": {"threshold": 0.0}}
+
+
+def build(name: str, seed: int = 0, **arguments: Any) -> Method:
+    torch.manual_seed(seed)
+    return METHODS[name](UNet(channels=CHANNELS), **{**ARGUMENTS.get(name, {}), **arguments})
+
+
+def make_stream(store: Path, method: Method, seed: int = 0, labeled: str = "20") -> Stream:
+    stores, split = open_stores(store), Split.load(store / "splits" / "strict-0")
+    pools = Pool(stores, split.labeled(labeled)), Pool(stores, split.unlabeled(labeled))
+    return Stream(*pools, method.views, seed=seed, batch_labeled=4, batch_unlabeled=4)
+
+
+def make_trainer(method: Method, folder: Path, iterations: int = 100, seed: int = 0) -> Trainer:
+    fabric = Fabric(accelerator="cpu", devices=1, precision="32-true")
+    optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.05, momentum=0.9)
+    return Trainer(fabric, method, optimizer, folder, iterations=iterations, seed=seed)
+
+
+def run(trainer: Trainer, stream: Stream, start: int, stop: int) -> list[dict[str, float]]:
+    """Run steps and return their terms."""
+    stage = trainer.method.stages[0]
+    return [values(trainer.step(stream.batch(t), stage)) for t in range(start, stop)]
+
+
+def values(terms: Mapping[str, Tensor]) -> dict[str, float]:
+    return {name: float(term.detach()) for name, term in terms.items()}

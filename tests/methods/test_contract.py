@@ -1,0 +1,145 @@
+"""The same questions to every method."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fpgm.data.batch import Batch
+from fpgm.data.store import Store
+from fpgm.methods import METHODS, Step
+from fpgm.training import checkpoint
+from tests.methods.drive import build, make_stream, make_trainer, run
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "methods.json"
+NAMES = sorted(METHODS)
+
+
+def step(index: int = 0, seed: int = 0) -> Step:
+    return Step(index, 100, "train", torch.Generator().manual_seed(seed))
+
+
+def losses(name: str, batch: Batch, seed: int = 0, **arguments: Any) -> dict[str, Tensor]:
+    method = build(name, **arguments)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        method.before_step(batch, step())
+    method.train()
+    return method.losses(batch, step(seed=seed))
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def batch(name: str, phantom_store: Path) -> Batch:
+    return make_stream(phantom_store, build(name)).batch(0)
+
+
+def test_terms_are_finite_named_scalars(name: str, batch: Batch) -> None:
+    terms = losses(name, batch)
+    assert terms and all(term.shape == () and math.isfinite(float(term.detach())) for term in terms.values())
+
+
+def test_every_term_reaches_a_trainable_parameter(name: str, phantom_store: Path) -> None:
+    method = build(name)
+    batch = make_stream(phantom_store, method).batch(0)
+    with torch.no_grad():
+        method.before_step(batch, step())
+    trainable = [parameter for group in method.parameter_groups() for parameter in group["params"]]
+    for term, value in method.train().losses(batch, step()).items():
+        gradients = torch.autograd.grad(value, trainable, retain_graph=True, allow_unused=True)
+        assert any(gradient is not None and bool(gradient.abs().sum() > 0) for gradient in gradients), term
+
+
+def test_every_declared_view_matters(name: str, batch: Batch) -> None:
+    before = sum(losses(name, batch).values())
+    for field in dataclasses.fields(Batch):
+        content = getattr(batch, field.name)
+        several = isinstance(content, tuple)
+        for number, view in enumerate(content if several else (content,)):
+            if isinstance(view, Tensor) and len(view):
+                other = ~view if view.dtype == torch.bool else 1 - view
+                swapped = (*content[:number], other, *content[number + 1 :]) if several else other
+                after = sum(losses(name, dataclasses.replace(batch, **{field.name: swapped})).values())
+                assert not torch.equal(torch.as_tensor(before), torch.as_tensor(after)), (field.name, number)
+
+
+def test_chance_is_the_seed_alone(name: str, batch: Batch) -> None:
+    first, again, other = (losses(name, batch, seed) for seed in (1, 1, 2))
+    assert all(torch.equal(first[term], again[term]) for term in first)
+    assert any(not torch.equal(first[term], other[term]) for term in first)
+
+
+def test_a_saved_and_loaded_method_goes_on_the_same(name: str, phantom_store: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(build(name), tmp_path)
+    stream = make_stream(phantom_store, trainer.method)
+    run(trainer, stream, 0, 3)
+    checkpoint.save(tmp_path / "state.safetensors", trainer.method, trainer.optimizer, {})
+    expected = run(trainer, stream, 3, 5)
+    fresh = make_trainer(build(name, seed=1), tmp_path)
+    checkpoint.load(tmp_path / "state.safetensors", fresh.method, fresh.optimizer)
+    assert run(fresh, stream, 3, 5) == expected
+
+
+def test_what_is_not_trained_gets_no_gradient(name: str, phantom_store: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(build(name), tmp_path)
+    run(trainer, make_stream(phantom_store, trainer.method), 0, 1)
+    trained = {id(parameter) for group in trainer.method.parameter_groups() for parameter in group["params"]}
+    for parameter_name, parameter in trainer.method.named_parameters():
+        assert id(parameter) in trained or parameter.grad is None, parameter_name
+
+
+def test_the_predictor_exports(name: str) -> None:
+    predictor, image = build(name).predictor().eval(), torch.rand(1, 3, 32, 32)
+    exported = torch.export.export(predictor, (image,)).module()
+    assert torch.allclose(exported(image), predictor(image), atol=1e-5)
+
+
+def test_the_loss_falls_on_the_phantom(name: str, phantom_store: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(build(name), tmp_path)
+    terms = run(trainer, make_stream(phantom_store, trainer.method), 0, 20)
+    supervised = [entry["sup"] for entry in terms]
+    assert sum(supervised[-5:]) < 0.8 * sum(supervised[:5])
+
+
+def test_no_mask_of_an_unlabelled_image_is_read(
+    name: str, phantom_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = make_stream(phantom_store, build(name))
+    labeled = set(stream.batch(0).id_l) | set(stream.batch(1).id_l)
+    read: set[str] = set()
+    original = Store.masks
+
+    def spy(store: Store, indices: Any) -> Any:
+        read.update(f"{store.name}/{store.ids[int(index)]}" for index in indices)
+        return original(store, indices)
+
+    monkeypatch.setattr(Store, "masks", spy)
+    stream.batch(0)
+    stream.batch(1)
+    assert read == labeled
+
+
+def test_golden_losses(name: str, phantom_store: Path, tmp_path: Path) -> None:
+    """Numbers change only on purpose: FPGM_WRITE_GOLDEN=1 writes them anew."""
+    trainer = make_trainer(build(name), tmp_path)
+    terms = run(trainer, make_stream(phantom_store, trainer.method), 0, 5)
+    golden = json.loads(GOLDEN.read_text()) if GOLDEN.is_file() else {}
+    if "FPGM_WRITE_GOLDEN" in os.environ:
+        golden[name] = terms
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+    assert len(golden[name]) == 5
+    for expected, found in zip(golden[name], terms, strict=True):
+        assert found == pytest.approx(expected, rel=2e-3, abs=2e-4)

@@ -1,0 +1,73 @@
+"""Configurations: presets, overrides, files, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fpgm.config import RunConfig, differences, keys, resolve
+
+DATA = {"store": Path("store"), "split": "paper-0"}
+
+
+def test_the_paper_preset_is_the_papers() -> None:
+    config = resolve("paper", "fpgm", DATA)
+    assert (config.train.iterations, config.data.batch_labeled, config.data.batch_unlabeled) == (30_000, 8, 8)
+    assert (config.optimizer.name, config.optimizer.lr, config.optimizer.power) == ("sgd", 0.01, 0.9)
+    assert (config.optimizer.momentum, config.optimizer.weight_decay) == (0.9, 1e-4)
+    method = dict(config.arguments)
+    assert (method["unsup"], method["freq"], method["threshold"]) == (0.5, 0.5, 0.95)
+    assert (method["gamma"], method["momentum"], method["ramp"], method["recipe"]) == (0.05, 0.999, 0, "paper")
+
+
+def test_every_key_can_be_set_and_later_ones_win() -> None:
+    config = resolve("mini", "fpgm", DATA, ["method.gamma=[0, 0.1]", "optimizer.lr=1", "optimizer.lr=0.5"])
+    assert dict(config.arguments)["gamma"] == (0, 0.1) and config.optimizer.lr == 0.5
+    assert {"method.recipe", "data.workers", "net.name", "optimizer.power", "train.seed"} <= set(keys("fpgm"))
+    assert "method.gamma" not in keys("supervised")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("method.gama=1", "no setting 'method.gama'; near it: method.gamma"),
+        ("optimiser.lr=1", r"near it: .*optimizer\.lr"),
+        ("zzz=1", r"there are: method\.recipe"),
+        ("method.gamma", "takes key=value"),
+        ("optimizer.lr=-1", "optimizer.lr: Input should be greater than 0.*got -1"),
+        ("optimizer.name=adam", "'sgd' or 'adamw'.*got 'adam'"),
+        ("method.recipe=mine", "recipe: Input should be 'paper' or 'released'"),
+        ("train.iterations=many", "train.iterations: Input should be a valid integer"),
+        ("optimizer.lr=.nan", "optimizer.lr: Input should be"),
+    ],
+)
+def test_a_wrong_setting_is_explained(setting: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        resolve("paper", "fpgm", DATA, [setting])
+
+
+def test_an_unknown_method_shows_the_nearest() -> None:
+    with pytest.raises(ValueError, match="no method 'fpmg'; near it: fpgm"):
+        resolve("paper", "fpmg", DATA)
+
+
+def test_a_file_round_trips(tmp_path: Path) -> None:
+    config = resolve("mini", "fpgm", DATA, ["method.gamma=[0, 0.1]", "method.prior_file=prior.json"])
+    config.save(tmp_path / "config.yaml")
+    again = RunConfig.load(tmp_path / "config.yaml")
+    assert differences(config, again) == [] and dict(again.arguments) == dict(config.arguments)
+
+
+def test_differences_are_named_and_workers_may_change() -> None:
+    old = resolve("mini", "fpgm", DATA)
+    new = resolve("mini", "fpgm", DATA, ["method.gamma=0.1", "data.workers=0"])
+    assert differences(old, new) == ["arguments.gamma: 0.05 -> 0.1"]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{method: fpgm, data: 3}", "a: [", "method: nothing"])
+def test_a_malformed_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError):
+        RunConfig.load(path)
