@@ -80,12 +80,13 @@ def bench_alignment(image: Tensor, prior: Tensor, gamma: float) -> None:
         },
         rounds=100,
     )
-    loop = take_turns({"loop": lambda: released_loop(image, prior, gamma), "ours": lambda: align(image)}, 5, 1)
+    loop = take_turns({"loop": lambda: released_loop(image, prior, gamma)}, rounds=5, warm_up=1)["loop"]
     floor = vectorised["pair"]
     row("bare rfft2 + irfft2", floor)
     row("SpectralAlignment", vectorised["ours"], f"{vectorised['ours'] / floor:.2f}x the pair (target: at most 2)")
     row("plain vectorised code", vectorised["plain"], f"{vectorised['plain'] / floor:.2f}x the pair")
-    row("released loop", loop["loop"], f"{loop['loop'] / loop['ours']:.0f}x SpectralAlignment (target: at least 300)")
+    ratios = f"{loop / vectorised['ours']:.0f}x SpectralAlignment (target: at least 300), {loop / floor:.0f}x the pair"
+    row("released loop", loop, ratios)
     print(f"  peak extra memory {peak_memory(align, image) / image.nbytes:.2f}x the input (target: at most 4)")
 
 

@@ -117,12 +117,14 @@ def align(
     prior = shape(_check_prior(prior_profile.to(profile), bins(height, width)))
     total = _check_energy(energy(profile))
     perturbed = rescale(interpolate(shape(profile), prior, gamma), total)
+    overwrite = not perturbed.requires_grad
     if reconstruction == "radial":
-        gain = broadcast(perturbed, height, width, half=True) / own
+        target = broadcast(perturbed, height, width, half=True)
+        gain = torch.div(target, own, out=target if overwrite else None)
     else:
         gain = broadcast(perturbed / profile, height, width, half=True)
     del own  # its memory is needed below
-    aligned = reconstruct(plane, gain, width, overwrite=not gain.requires_grad).to(image.dtype)
+    aligned = reconstruct(plane, gain, width, overwrite=overwrite).to(image.dtype)
     if clamp:
         aligned = aligned.clamp(0, 1)
     return torch.where(gamma[..., None] == 0, image, aligned) if isinstance(gamma, Tensor) else aligned

@@ -27,8 +27,8 @@ def spectrum(image: Tensor) -> Tensor:
 
 def magnitude(plane: Tensor) -> Tensor:
     """Return ``|plane|`` of a complex tensor; three times faster than ``abs``, which guards against overflow."""
-    real, imaginary = torch.view_as_real(plane).square().unbind(-1)
-    return (real + imaginary).sqrt_()
+    real, imaginary = torch.view_as_real(plane).unbind(-1)
+    return (real * real).addcmul_(imaginary, imaginary).sqrt_()
 
 
 def amplitude(image: Tensor) -> Tensor:
