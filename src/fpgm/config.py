@@ -35,6 +35,7 @@ class DataConfig(Part):
     labeled: str = Field("5%", description="N or P% of the training pool")
     batch_labeled: int = Field(8, ge=1)
     batch_unlabeled: int = Field(8, ge=1)
+    weak: float = Field(0.5, ge=0, le=1, description="probability of each flip and of a quarter turn")
     workers: int = Field(1, ge=0, description="processes that prepare batches")
 
 

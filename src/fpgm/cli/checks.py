@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.console import Console
 from rich.table import Table
+
+from fpgm.cli.terminal import console, print_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,7 +112,7 @@ def audit(*, data: Path, split: Path | None = None, out: Path | None = None, jso
     leak = any(finding.verdict == "LEAK" for finding in findings)
     if json:
         records = {"findings": list(map(_record, findings)), "strangers": list(map(asdict, strangers))}
-        _print_json(leak=leak, summary=sentences, **records, folder=str(folder))
+        print_json(leak=leak, summary=sentences, **records, folder=str(folder))
     else:
         _show_audit(title, rows, [*sentences, f"pairs and pictures: {folder / 'index.html'}"])
     return int(leak)
@@ -149,7 +149,7 @@ def _show_split(split: Split, labeled: Mapping[str, list[str]], folder: Path, js
     if json:
         sizes = {spec: dict(count) for spec, count in shown.items()}
         summary = {"protocol": split.protocol, "seed": split.seed, "counts": counts, "labeled": sizes}
-        return _print_json(**summary, without_mask=split.without_mask, notes=split.notes, folder=str(folder))
+        return print_json(**summary, without_mask=split.without_mask, notes=split.notes, folder=str(folder))
     table = Table("data set", title=f"Split {split.protocol}, seed {split.seed}", title_justify="left")
     for name in (*PARTS, *(f"labelled {spec}" for spec in shown)):
         table.add_column(name, justify="right")
@@ -158,11 +158,11 @@ def _show_split(split: Split, labeled: Mapping[str, list[str]], folder: Path, js
     table.add_section()
     totals = [len(ids) for ids in (*split.parts().values(), *labeled.values())]
     table.add_row("all", *map(str, totals))
-    console = Console()
-    console.print(table)
+    output = console()
+    output.print(table)
     for note in split.notes:
-        console.print(f"note: {note}", highlight=False)
-    console.print(f"written to {folder}", highlight=False)
+        output.print(f"note: {note}", highlight=False)
+    output.print(f"written to {folder}", highlight=False)
 
 
 def _split_parts(stores: dict[str, Store], folder: Path) -> tuple[dict[str, Store], dict[str, list[str]]]:
@@ -206,10 +206,10 @@ def _show_audit(title: str, rows: Sequence[Sequence[str]], sentences: Sequence[s
         column.justify = "right"
     for *values, verdict in rows:
         table.add_row(*values, f"[{_COLOURS[verdict]}]{verdict}[/]")
-    console = Console()
-    console.print(table)
+    output = console()
+    output.print(table)
     for text in sentences:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        output.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _sections(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Section]:
@@ -247,7 +247,7 @@ def _show_verify(found: Mapping[str, Sequence[Difference]], sizes: Mapping[str, 
     public = Counter(row.dataset for row in reference())
     if json:
         rows = {name: list(map(asdict, differences)) for name, differences in found.items()}
-        return _print_json(ok=not any(found.values()), differences=rows, absent=[n for n in public if n not in found])
+        return print_json(ok=not any(found.values()), differences=rows, absent=[n for n in public if n not in found])
     table = Table("data set", title="Compared with the public data sets", title_justify="left")
     for column in ("images", "public", *_PROBLEMS):
         table.add_column(column, justify="right")
@@ -257,15 +257,11 @@ def _show_verify(found: Mapping[str, Sequence[Difference]], sizes: Mapping[str, 
         verdict = "absent" if name not in found else "differs" if count else "ok"
         numbers = (sizes.get(name, 0), public.get(name, 0), *(count[problem] for problem in _PROBLEMS))
         table.add_row(name, *map(str, numbers), f"[{_COLOURS[verdict]}]{verdict}[/]")
-    console = Console()
-    console.print(table)
+    output = console()
+    output.print(table)
     for differences in found.values():
         for difference in differences[:_SHOWN]:
             name = f"{difference.dataset}/{difference.id}"
-            console.print(f"{name}: {difference.problem}: {difference.detail}", highlight=False, markup=False)
+            output.print(f"{name}: {difference.problem}: {difference.detail}", highlight=False, markup=False)
         if more := len(differences[_SHOWN:]):
-            console.print(f"… and {more} more; --json lists all", highlight=False)
-
-
-def _print_json(**values: Any) -> None:
-    print(json_module.dumps(values, indent=2, ensure_ascii=False))
+            output.print(f"… and {more} more; --json lists all", highlight=False)

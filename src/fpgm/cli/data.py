@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from fpgm.cli.terminal import console, print_json
 
 if TYPE_CHECKING:
     from fpgm.data.building import Outcome
@@ -44,24 +44,22 @@ def list_(*, root: Path | None = None, store: Path | None = None, json: bool = F
         known = {name: asdict(entry) for name, entry in CATALOG.items()}
         here = {name: {"layout": entry.layout, "pairs": len(entry.pairs)} for name, entry in found.items()}
         ready = {name: _store_summary(entry) for name, entry in stores.items()}
-        return _print_json(catalog=known, found=here, prepared=ready)
+        return print_json(catalog=known, found=here, prepared=ready)
     table = Table("data set", "role", title="Data sets (counts of Table 1)", title_justify="left")
     for column in ("images", "train", "val", "test"):
         table.add_column(column, justify="right")
-    extra = [title for title, given in (("found", root), ("prepared", store)) if given] or [
-        "where to get it",
-        "licence",
-    ]
+    extra = [title for title, given in (("found", root), ("prepared", store)) if given]
     for column in extra:
         table.add_column(column, overflow="fold")
     for name in dict.fromkeys([*CATALOG, *found, *stores]):
         entry = CATALOG.get(name)
         counts = [str(count) for count in entry.counts] if entry and entry.counts else ["any", "", "", ""]
         cells = {"found": _found_cell(found.get(name)), "prepared": _store_cell(stores.get(name))}
-        if entry:
-            cells |= {"where to get it": entry.source, "licence": entry.licence}
         table.add_row(name, entry.role if entry else "your own", *counts, *(cells[title] for title in extra))
-    Console().print(table)
+    output = console()
+    output.print(table)
+    for name, entry in CATALOG.items() if not extra else ():
+        output.print(f"{name}: {entry.source}. {entry.licence}", highlight=False, markup=False, soft_wrap=True)
 
 
 def prepare(
@@ -150,9 +148,9 @@ def synth(
     seconds = time.perf_counter() - start
     if json:
         ready = {name: _store_summary(entry) for name, entry in stores.items()}
-        return _print_json(store=str(out), seed=seed, prepared=ready, sheet=str(out / "phantoms.png"), seconds=seconds)
+        return print_json(store=str(out), seed=seed, prepared=ready, sheet=str(out / "phantoms.png"), seconds=seconds)
     text = f"{len(names)} x {count} phantoms of {size} x {size} written to {out} in {seconds:.1f} s"
-    Console().print(f"{text}; look at {out / 'phantoms.png'}", highlight=False, soft_wrap=True)
+    console().print(f"{text}; look at {out / 'phantoms.png'}", highlight=False, soft_wrap=True)
 
 
 def _find(
@@ -195,8 +193,8 @@ def _count(workers: int | None) -> int:
 def _progress() -> Iterator[Callable[[str], Callback]]:
     """Show one bar per data set on the error stream; gives a function that makes the callback for a name."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+    output = console(stderr=True)
+    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bars:
 
         def bar(name: str) -> Callback:
             task = bars.add_task(name, total=None)
@@ -225,18 +223,18 @@ def _show_found(found: Sequence[Found]) -> None:
         counts = CATALOG[entry.name].counts if entry.name in CATALOG else None
         numbers = len(entry.pairs) - free, free, counts.total if counts else "any", len(entry.problems)
         table.add_row(entry.name, entry.layout, entry.relative(entry.folder), *map(str, numbers))
-    console = Console()
-    console.print(table)
+    output = console()
+    output.print(table)
     for entry in found:
         if entry.note:
-            console.print(f"{entry.name}: {entry.note}", highlight=False, markup=False)
+            output.print(f"{entry.name}: {entry.note}", highlight=False, markup=False)
 
 
 def _show_outcomes(outcomes: Sequence[Outcome], found: Sequence[Found], out: Path, seconds: float, json: bool) -> None:
     """Print what was prepared and what was left out."""
     if json:
         rows = [_outcome_record(outcome, entry) for outcome, entry in zip(outcomes, found, strict=True)]
-        return _print_json(store=str(out), datasets=rows, seconds=round(seconds, 2))
+        return print_json(store=str(out), datasets=rows, seconds=round(seconds, 2))
     table = Table("data set", title=f"Prepared in {out}, {seconds:.1f} s", title_justify="left")
     for column in ("pairs", "unlabelled", "left out", "foreground"):
         table.add_column(column, justify="right")
@@ -246,13 +244,13 @@ def _show_outcomes(outcomes: Sequence[Outcome], found: Sequence[Found], out: Pat
         numbers = (manifest.pairs, manifest.unlabeled) if manifest else (0, 0)
         left_out = sum(1 for problem in outcome.problems if problem.file)
         table.add_row(outcome.name, *map(str, (*numbers, left_out, _share(outcome))), outcome.status)
-    console = Console()
-    console.print(table)
+    output = console()
+    output.print(table)
     for outcome, entry in zip(outcomes, found, strict=True):
         if 0 < outcome.decoded < len(entry.pairs):
-            console.print(f"{outcome.name}: {outcome.decoded} images decoded, the others had not changed")
+            output.print(f"{outcome.name}: {outcome.decoded} images decoded, the others had not changed")
         if outcome.problems:
-            console.print(_problem_table(outcome))
+            output.print(_problem_table(outcome))
 
 
 def _problem_table(outcome: Outcome) -> Table:
@@ -291,7 +289,3 @@ def _store_cell(entry: Store | None) -> str:
 def _store_summary(entry: Store) -> dict[str, int]:
     pairs = int(entry.has_mask.sum())
     return {"pairs": pairs, "unlabeled": len(entry) - pairs, "size": entry.size}
-
-
-def _print_json(**values: Any) -> None:
-    print(json_module.dumps(values, indent=2, ensure_ascii=False))

@@ -28,20 +28,19 @@ def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
         out: folder to write to; what is there already is used again.
         iterations: steps of each of the two trainings.
     """
-    from rich.console import Console
-
     from fpgm.cli.data import synth
+    from fpgm.cli.terminal import console
     from fpgm.data.protocols import draw
     from fpgm.data.store import open_stores
     from fpgm.files import write_text
     from fpgm.report.story import story
 
-    console, began = Console(), time.monotonic()
+    output, began = console(), time.monotonic()
     synth(out=out / "store", count=COUNT, size=SIZE)
     stores = open_stores(out / "store")
     split = draw(stores, "strict", 0)
     split.save(out / "store" / "splits" / "strict-0")
-    trainers = {name: _train(name, out, iterations, console) for name in METHODS}
+    trainers = {name: _train(name, out, iterations, output) for name in METHODS}
     for name, trainer in trainers.items():
         _evaluate(trainer, stores, split, out / name)
     pictures = [
@@ -55,18 +54,18 @@ def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
         f"Weights were chosen by Dice on {len(split.validation)} validation images; the test images chose nothing.",
     ]
     write_text(out / "index.html", story("FPGM on phantom images", {n: out / n for n in METHODS}, pictures, facts))
-    console.print(f"done in {time.monotonic() - began:.0f} s; open {out / 'index.html'}")
+    output.print(f"done in {time.monotonic() - began:.0f} s; open {out / 'index.html'}")
 
 
-def _train(method: str, out: Path, iterations: int, console: Console) -> Trainer:
+def _train(method: str, out: Path, iterations: int, output: Console) -> Trainer:
     """Train one method, or take up a run that was interrupted."""
     from fpgm.config import resolve
     from fpgm.training.run import train
 
-    console.print(f"training {method}")
+    output.print(f"training {method}")
     chosen = {"store": out / "store", "split": "strict-0", "labeled": LABELED}
     often = [f"train.iterations={iterations}", "train.validate_every=50", "train.pictures_every=200"]
-    return train(resolve("mini", method, chosen, often), out / method, resume=True, console=console)
+    return train(resolve("mini", method, chosen, often), out / method, resume=True, console=output)
 
 
 def _evaluate(trainer: Trainer, stores: Mapping[str, Store], split: Split, run: Path) -> None:

@@ -43,8 +43,7 @@ def train(
         precision: auto takes bf16-mixed where the processor has it; otherwise e.g. 32-true, 16-mixed.
         compile: compile the method with torch.compile first.
     """
-    from rich.console import Console
-
+    from fpgm.cli.terminal import console
     from fpgm.config import resolve
     from fpgm.training.run import train as run
     from fpgm.training.trainer import Stopped
@@ -54,7 +53,7 @@ def train(
         settings.append(f"train.iterations={iterations}")
     chosen = {"store": data, "split": split or only_split(data), "labeled": labeled}
     config = resolve(preset, method, chosen, settings)
-    console = Console()
+    output = console()
     try:
         trainer = run(
             config,
@@ -65,14 +64,14 @@ def train(
             num_nodes=num_nodes,
             precision=precision,
             compiled=compile,
-            console=console,
+            console=output,
         )
     except Stopped as stopped:
-        console.print(f"stopped before step {stopped.step}, all is saved; go on with the same command and --resume")
+        output.print(f"stopped before step {stopped.step}, all is saved; go on with the same command and --resume")
         return 130
     if trainer.fabric.is_global_zero:
         dice, step = trainer.best["dice"], trainer.best["step"]
-        console.print(f"best validation Dice {dice:.4f} at step {step:.0f}; the model is in {out / 'model'}")
+        output.print(f"best validation Dice {dice:.4f} at step {step:.0f}; the model is in {out / 'model'}")
     return 0
 
 

@@ -68,6 +68,7 @@ def train(
             batch_unlabeled=config.data.batch_unlabeled,
             rank=fabric.global_rank,
             world_size=fabric.world_size,
+            weak=config.data.weak,
         )
         shown = console if fabric.is_global_zero else None
         with (
