@@ -26,14 +26,15 @@ from fpgm.data.building import build
 from fpgm.data.layouts import Found, recognise
 from fpgm.data.parallel import Workers
 from fpgm.data.store import Store
-from fpgm.data.synthetic import phantoms
+from fpgm.data.synthetic import phantom
 
 
 def drawn(folder: Path, count: int) -> Path:
     """Save phantoms the way a data set comes."""
     for side in ("images", "masks"):
         (folder / "phantoms" / side).mkdir(parents=True)
-    for index, (image, mask) in enumerate(phantoms("phantom-a", count, size=288)):
+    for index in range(count):
+        image, mask = phantom("phantom-a", index, size=288)
         Image.fromarray(image).save(folder / f"phantoms/images/{index}.jpg", quality=93)
         Image.fromarray(mask * 255).save(folder / f"phantoms/masks/{index}.png")
     return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,8 @@ from PIL import Image
 from scipy import ndimage
 
 from fpgm.data import synthetic
-from fpgm.data.synthetic import DOMAINS, Sample, phantom, phantoms
+from fpgm.data.parallel import Workers
+from fpgm.data.synthetic import DOMAINS, Sample, phantom
 
 NAMES = [f"phantom-{letter}" for letter in "abcdef"]
 # share of the frame a polyp may take at all, and where its median lies, measured on 1,500 pictures and widened
@@ -61,31 +63,10 @@ def test_every_argument_changes_the_picture() -> None:
     assert all(not np.array_equal(base.mask, other.mask) for other in others)
 
 
-@pytest.mark.parametrize("count", [3, 40])
-def test_processes_order_and_count_change_nothing(count: int) -> None:
-    drawn = list(phantoms("phantom-b", count, seed=5, size=64, workers=2))
-    assert len(drawn) == count
-    assert all(same(sample, phantom("phantom-b", i, seed=5, size=64)) for i, sample in enumerate(drawn))
-
-
-def test_blocks_of_the_pool_join_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthetic, "_CHUNK", 1)  # blocks of 8, the last one short
-    drawn = list(phantoms("phantom-c", 19, size=64, workers=1))
-    assert all(same(a, b) for a, b in zip(drawn, phantoms("phantom-c", 19, size=64), strict=True))
-
-
-def test_phantoms_in_this_process_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def draw(domain: str, index: int, seed: int, size: int) -> Sample:
-        asked.append(index)
-        return phantom(domain, index, seed, size)
-
-    monkeypatch.setattr(synthetic, "phantom", draw)
-    stream = phantoms("phantom-a", 10**9, size=64)
-    next(stream), next(stream)
-    assert asked == [0, 1]
-    assert list(phantoms("phantom-a", 0)) == list(phantoms("phantom-a", 0, workers=2)) == []
+def test_processes_and_order_change_nothing() -> None:
+    with Workers(2) as workers:
+        drawn = list(workers.map(partial(phantom, "phantom-b", seed=5, size=64), range(40)))
+    assert all(same(drawn[i], phantom("phantom-b", i, seed=5, size=64)) for i in reversed(range(40)))
 
 
 def test_convention_order_of_the_table_is_no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,9 +195,3 @@ def test_bad_arguments_are_named(arguments: dict[str, object], words: list[str])
     with pytest.raises(ValueError) as caught:
         phantom(**{"domain": "phantom-a", "index": 0, **arguments})  # type: ignore[arg-type]
     assert all(word in str(caught.value) for word in words)
-
-
-@pytest.mark.parametrize("arguments", [{"count": -1}, {"workers": -1}, {"domain": "x"}, {"size": 1000}, {"seed": -1}])
-def test_phantoms_refuses_before_the_first_picture(arguments: dict[str, object]) -> None:
-    with pytest.raises(ValueError):
-        phantoms(**{"domain": "phantom-a", "count": 2, **arguments})  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import h5py  # type: ignore[import-untyped]
+import h5py
 import numpy as np
 import PIL
 from pydantic import BaseModel, ConfigDict

@@ -68,7 +68,7 @@ def read_picture(data: bytes) -> Image.Image:
 
 def read_hdf5(data: bytes) -> tuple[Image.Image, Image.Image | None]:
     """Decode ``image`` (3, H, W), (H, W, 3) or (H, W) and ``label`` (H, W) of one HDF5 file; None without label."""
-    import h5py  # type: ignore[import-untyped]  # inference does without
+    import h5py  # inference does without
 
     try:
         with h5py.File(io.BytesIO(data), "r") as file:

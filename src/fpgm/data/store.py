@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py  # type: ignore[import-untyped]
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 

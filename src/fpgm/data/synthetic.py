@@ -7,12 +7,8 @@ from -1 to 1 whatever S is, and chance is drawn on grids of fixed size: the same
 from __future__ import annotations
 
 import io
-import multiprocessing
 import zlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from math import cos, pi, sin
 from typing import Literal, NamedTuple
 
@@ -23,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFilter
 Plane = npt.NDArray[np.float32]
 Picture = npt.NDArray[np.uint8]
 MIN_SIZE, MAX_SIZE = 64, 512
-_DETAIL, _CHUNK = 128, 16  # side of the finest grid; pictures a worker draws at a time
+_DETAIL = 128  # side of the finest grid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,17 +279,3 @@ def phantom(domain: str, index: int, seed: int = 0, size: int = 128) -> Sample:
         _front(scene)
     mask = np.any(supports, axis=0) & (scene.visible(scene.x, scene.y) > 0)
     return Sample(_record(scene, _camera(scene)), mask.astype(np.uint8))
-
-
-def phantoms(domain: str, count: int, seed: int = 0, size: int = 128, workers: int = 0) -> Iterator[Sample]:
-    """Pictures 0 .. count-1 of a domain in order, drawn by ``workers`` processes (0: in this one)."""
-    _check(domain, size, count=count, seed=seed, workers=workers)
-    draw = partial(phantom, domain, seed=seed, size=size)
-    return _pooled(draw, count, workers) if workers else map(draw, range(count))
-
-
-def _pooled(draw: Callable[[int], Sample], count: int, workers: int) -> Iterator[Sample]:
-    block = 8 * _CHUNK * workers  # all that is held in memory at a time
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for start in range(0, count, block):
-            yield from pool.map(draw, range(start, min(start + block, count)), chunksize=_CHUNK)
