@@ -1,0 +1,118 @@
+"""One FPGM training step, 8 labelled and 8 unlabelled images of 128 x 128, beside the same step written plainly.
+
+Plain: float32, NCHW, the radial profile plane by plane and radius by radius. Both sides make the same three passes, the
+same losses, a backward pass and an optimiser's step; the loader is not part of it (see `streams.py`).
+"""
+
+from __future__ import annotations
+
+from harness import row, take_turns
+
+import tempfile
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from fpgm.data.batch import Batch
+from fpgm.losses import cross_entropy_dice, dice, pseudo_label
+from fpgm.methods.fpgm import FPGM
+from fpgm.nets import UNet
+from fpgm.spectrum import edge_region
+from fpgm.training.trainer import Trainer
+from spectrum import released_loop
+
+SIZE, COUNT = 128, 8
+
+
+def make_batch() -> Batch:
+    """Return noise images with a disc each."""
+    generator = torch.Generator().manual_seed(0)
+    image, weak, strong = (torch.rand(COUNT, 3, SIZE, SIZE, generator=generator) for _ in range(3))
+    y, x = torch.meshgrid(torch.arange(SIZE), torch.arange(SIZE), indexing="ij")
+    mask = ((y - SIZE / 2) ** 2 + (x - SIZE / 2) ** 2 < (SIZE / 5) ** 2).long().expand(COUNT, -1, -1)
+    none = torch.empty(0, 3, SIZE, SIZE)
+    ids = tuple(f"noise/{i}" for i in range(COUNT))
+    return Batch(
+        index=0,
+        image_l=image,
+        mask_l=mask,
+        strong_l=(),
+        strong_mask_l=(),
+        weak_u=weak,
+        strong_u=(strong,),
+        boxes_u=(),
+        weak_m=none,
+        strong_m=(),
+        id_l=ids,
+        id_u=ids,
+        id_m=(),
+    )
+
+
+class Plain:
+    """The step as a script would have it."""
+
+    def __init__(self) -> None:
+        self.net = UNet().train()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+        self.prior = torch.zeros(SIZE // 2)
+
+    def learn(self, batch: Batch) -> None:
+        """Move the prior, radius by radius."""
+        region = edge_region(batch.image_l, batch.mask_l)
+        plane = torch.fft.fftshift(torch.fft.fft2(region, norm="ortho").abs(), dim=(-2, -1))
+        y, x = torch.meshgrid(torch.arange(SIZE) - SIZE // 2, torch.arange(SIZE) - SIZE // 2, indexing="ij")
+        ring = (y**2 + x**2).sqrt().long()
+        profiles = [torch.stack([one[ring == r].mean() for r in range(len(self.prior))]) for one in plane]
+        current = torch.stack(profiles).mean(0)
+        self.prior = current if not self.prior.any() else 0.999 * self.prior + 0.001 * current
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Make one step and return the loss."""
+        with torch.no_grad():
+            self.learn(batch)
+            aligned = released_loop(batch.weak_u, self.prior, 0.05)
+        logits = self.net(torch.cat((batch.image_l, batch.weak_u)))
+        labels, keep = pseudo_label(logits[COUNT:], 0.95)
+        loss = cross_entropy_dice(logits[:COUNT], batch.mask_l)
+        for view in (batch.strong_u[0], aligned):
+            loss = loss + 0.5 * dice(self.net(view), labels, mask=keep)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
+def make_trainer(folder: Path, precision: str) -> Trainer:
+    """Return the package's trainer of the same method."""
+    method = FPGM(UNet()).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    fabric = Fabric(accelerator="cpu", devices=1, precision=precision)
+    return Trainer(fabric, method, optimizer, folder, iterations=30_000)
+
+
+def main() -> None:
+    """Print the ratio."""
+    torch.set_num_threads(2)
+    batch, plain = make_batch(), Plain()
+    with tempfile.TemporaryDirectory() as folder:
+        bf16, fp32 = (make_trainer(Path(folder), precision) for precision in ("bf16-mixed", "32-true"))
+        seconds = take_turns(
+            {
+                "plain": lambda: plain(batch),
+                "ours": lambda: bf16.step(batch, bf16.method.stages[0]),
+                "fp32": lambda: fp32.step(batch, fp32.method.stages[0]),
+            },
+            rounds=5,
+            warm_up=1,
+        )
+    print(f"FPGM step, {COUNT} + {COUNT} images of {SIZE} x {SIZE}, {torch.get_num_threads()} threads")
+    row("written plainly", seconds["plain"])
+    row("ours", seconds["ours"], f"{seconds['ours'] / seconds['plain']:.2f}x plain (target: at most 0.45)")
+    row("ours in float32", seconds["fp32"], f"{seconds['fp32'] / seconds['plain']:.2f}x plain")
+
+
+if __name__ == "__main__":
+    main()
