@@ -31,6 +31,7 @@ def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
     from fpgm.cli.data import synth
     from fpgm.cli.terminal import console
     from fpgm.data.protocols import draw
+    from fpgm.data.splits import dataset_of
     from fpgm.data.store import open_stores
     from fpgm.files import write_text
     from fpgm.report.story import story
@@ -53,7 +54,9 @@ def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
         f"fpgm also saw {unlabeled} unlabelled ones. The clinics e and f were never seen.",
         f"Weights were chosen by Dice on {len(split.validation)} validation images; the test images chose nothing.",
     ]
-    write_text(out / "index.html", story("FPGM on phantom images", {n: out / n for n in METHODS}, pictures, facts))
+    unseen = {dataset_of(id_) for id_ in split.unseen}
+    page = story("FPGM on phantom images", {name: out / name for name in METHODS}, unseen, pictures, facts)
+    write_text(out / "index.html", page)
     output.print(f"done in {time.monotonic() - began:.0f} s; open {out / 'index.html'}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from fpgm.files import atomic_path
 from fpgm.report.html import document, figure, table
 from fpgm.report.pictures import PREDICTION, TRUTH
 
@@ -28,12 +29,19 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def story(title: str, runs: Mapping[str, Path], pictures: Sequence[tuple[Path, str]], facts: Sequence[str]) -> str:
+def story(
+    title: str,
+    runs: Mapping[str, Path],
+    unseen: Collection[str],
+    pictures: Sequence[tuple[Path, str]],
+    facts: Sequence[str],
+) -> str:
     """Return the page.
 
     Args:
         title: heading.
         runs: name -> run folder with `metrics.csv` and `evaluation/<data set>.csv`.
+        unseen: data sets that no run has trained on.
         pictures: files to show, with their captions.
         facts: sentences about what was done.
     """
@@ -41,15 +49,15 @@ def story(title: str, runs: Mapping[str, Path], pictures: Sequence[tuple[Path, s
         title,
         f"<p class='notice'>{escape(NOTICE)}</p>",
         *(f"<p>{escape(fact)}</p>" for fact in facts),
-        "<h2>Dice on images no run has trained on</h2>",
-        table(*_scores(runs)),
+        "<h2>Dice in percent, mean ± standard deviation over held-out images</h2>",
+        table(*_scores(runs, unseen)),
         figure(_curves(runs), "png", "Loss on labelled batches, and Dice on the validation images, while training"),
         *(figure(path.read_bytes(), path.suffix[1:].replace("jpg", "jpeg"), caption) for path, caption in pictures),
     )
 
 
-def _scores(runs: Mapping[str, Path]) -> tuple[list[str], list[list[str]]]:
-    """Mean ± standard deviation in percent per run and data set, and how many polyps were missed."""
+def _scores(runs: Mapping[str, Path], unseen: Collection[str]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: scores per run and data set, and how many polyps were missed altogether."""
     names = sorted({path.stem for run in runs.values() for path in (run / "evaluation").glob("*.csv")})
     rows = []
     for label, run in runs.items():
@@ -61,7 +69,7 @@ def _scores(runs: Mapping[str, Path]) -> tuple[list[str], list[list[str]]]:
             missed += sum(int(row["predicted"]) == 0 for row in scored)
             total += len(scored)
         rows.append([*cells, f"{missed} of {total}"])
-    return ["", *names, "missed"], rows
+    return ["", *(f"{name} (unseen)" if name in unseen else name for name in names), "missed polyps"], rows
 
 
 def _curves(runs: Mapping[str, Path]) -> bytes:
@@ -87,7 +95,7 @@ def comparison_figure(
     names: Sequence[str],
     path: Path,
 ) -> None:
-    """Draw a column per method with the outlines of truth and prediction.
+    """Draw a column per image and a row per method, with the outlines of truth and prediction.
 
     Args:
         images: (N, H, W, 3).
@@ -96,20 +104,18 @@ def comparison_figure(
         names: of the images.
         path: picture file to write, ``.jpg`` or ``.png``.
     """
-    from fpgm.files import atomic_path
-
-    picture = Figure(figsize=(2.1 * (1 + len(predicted)), 2.1 * len(images) + 0.3), layout="compressed")
-    axes = picture.subplots(len(images), 1 + len(predicted), squeeze=False)
-    columns: dict[str, NDArray[np.bool_]] = {"truth": truth, **predicted}
-    for column, (label, masks) in zip(axes.T, columns.items(), strict=True):
-        column[0].set_title(label, fontsize=9)
-        for axis, image, mask in zip(column, images, masks, strict=True):
+    picture = Figure(figsize=(2.1 * len(images) + 0.3, 2.1 * (1 + len(predicted)) + 0.3), layout="compressed")
+    axes = picture.subplots(1 + len(predicted), len(images), squeeze=False)
+    lines: dict[str, NDArray[np.bool_]] = {"truth": truth, **predicted}
+    for line, (label, masks) in zip(axes, lines.items(), strict=True):
+        line[0].set_ylabel(label, fontsize=9)
+        for axis, image, mask in zip(line, images, masks, strict=True):
             axis.imshow(image)
             axis.set(xticks=[], yticks=[])
             if mask.any() and not mask.all():
                 axis.contour(mask, [0.5], colors=TRUTH if label == "truth" else PREDICTION, linewidths=1.2)
-    for axis, name in zip(axes[:, 0], names, strict=True):
-        axis.set_ylabel(name, fontsize=8)
+    for axis, name in zip(axes[0], names, strict=True):
+        axis.set_title(name, fontsize=8)
     with atomic_path(path) as draft:
         picture.savefig(draft, format=path.suffix[1:], dpi=110)
 
