@@ -369,7 +369,7 @@ def test_a_killed_worker_is_reported_and_not_waited_for() -> None:
     victim = multiprocessing.active_children()[0].pid
     assert victim is not None
     os.kill(victim, signal.SIGKILL)
-    with pytest.raises(RuntimeError, match=r"died before batch \d+ was ready \(exit code -9"):
+    with pytest.raises(ChildProcessError, match=r"died before batch \d+ was ready \(exit code -9"):
         for _ in range(20):
             next(loop)
     assert not multiprocessing.active_children()

@@ -64,7 +64,7 @@ class _Worker(Generic[T]):
             result: T | Exception = self.reader.recv()
         except EOFError:
             self.process.join()
-            raise RuntimeError(
+            raise ChildProcessError(
                 f"the process that prepares batches died before batch {t} was ready "
                 f"(exit code {self.process.exitcode}; -9 often means that memory ran out): "
                 "free memory or use fewer workers, then resume"

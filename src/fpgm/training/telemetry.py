@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -88,6 +89,7 @@ class Telemetry:
             disable=console is None,
         )
         self.task = self.progress.add_task("training", total=total, completed=start)
+        self.clock = time.perf_counter(), start
 
     def __enter__(self) -> Telemetry:
         self.progress.start()
@@ -99,6 +101,11 @@ class Telemetry:
         self.progress.stop()
         if self.writer is not None:
             self.writer.close()
+
+    def speed(self, step: int) -> float:
+        """Return the steps per second since the last time somebody asked."""
+        before, self.clock = self.clock, (time.perf_counter(), step)
+        return (self.clock[1] - before[1]) / (self.clock[0] - before[0])
 
     def advance(self, step: int) -> None:
         """Move the bar."""

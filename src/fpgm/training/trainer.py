@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from statistics import fmean
@@ -99,32 +98,43 @@ class Trainer:
         return self.folder / "checkpoints" / "best.safetensors"
 
     def fit(self, train: Stream, validation: Pool, telemetry: Telemetry, workers: int = 1) -> None:
-        """Run all steps that are left."""
+        """Run all steps that are left; raise `Stopped` if asked to stop before the end."""
         stage = self._stage_at(self.next_step)
-        clock = time.perf_counter(), self.next_step
         with closing(train.loop(self.next_step, self.iterations, workers)) as batches:
-            for batch in batches:
-                index = batch.index
-                if index in self.starts:
-                    stage = self._enter(self.starts[index])
+            for batch in self._until_stopped(batches):
+                if batch.index in self.starts:
+                    stage = self._enter(self.starts[batch.index])
                 terms = self.step(batch.to(self.fabric.device), stage)
-                self.next_step = index + 1
-                values: dict[str, float | str] = {}
-                if self._due(self.log_every):
-                    now = time.perf_counter(), self.next_step
-                    values = self._values(terms, stage) | {"it/s": (now[1] - clock[1]) / (now[0] - clock[0])}
-                    clock = now
-                if self._due(self.validate_every):
-                    values |= {f"val_{name}": value for name, value in self._validate(validation).items()}
-                if values and self.fabric.is_global_zero:
-                    telemetry.log(self.next_step, values)
+                self.next_step = batch.index + 1
+                self._tell(telemetry, terms, stage, validation)
                 if self.pictures_every and self._due(self.pictures_every) and self.fabric.is_global_zero:
                     self._draw(batch, validation)
-                telemetry.advance(self.next_step)
-                if self._due(self.save_every) or self.stop_requested:
+                if self._due(self.save_every):
                     self.save(self.last)
-                if self.stop_requested and self.next_step < self.iterations:
-                    raise Stopped(self.next_step)
+
+    def _until_stopped(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Give batches until the end, or until a stop is asked for; then save and say so."""
+        while self.next_step < self.iterations:
+            if not self.stop_requested:
+                try:
+                    yield next(batches)
+                    continue
+                except ChildProcessError:
+                    if not self.stop_requested:  # a signal to the whole job ends the workers too
+                        raise
+            self.save(self.last)
+            raise Stopped(self.next_step)
+
+    def _tell(self, telemetry: Telemetry, terms: Mapping[str, Tensor], stage: Stage, validation: Pool) -> None:
+        """Log, and validate when it is time."""
+        values: dict[str, float | str] = {}
+        if self._due(self.log_every):
+            values = self._values(terms, stage) | {"it/s": telemetry.speed(self.next_step)}
+        if self._due(self.validate_every):
+            values |= {f"val_{name}": value for name, value in self._validate(validation).items()}
+        if values and self.fabric.is_global_zero:
+            telemetry.log(self.next_step, values)
+        telemetry.advance(self.next_step)
 
     def step(self, batch: Batch, stage: Stage) -> dict[str, Tensor]:
         """Compute one step and return its loss terms."""
