@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpgm.spectrum import amplitude, broadcast, radial_profile, radius_grid, resample
+from fpgm.spectrum import amplitude, broadcast, likeness, radial_profile, radius_grid, resample
 from tests.spectrum import naive
 from tests.spectrum.strategies import images
 
@@ -80,6 +80,15 @@ def test_convention_another_size_is_reached_in_normalised_frequency() -> None:
     assert resample(ramp, 8) is ramp
     assert resample(ramp, 4).tolist() == [0, 2, 4, 6]
     assert resample(ramp, 16).tolist() == [*(n / 2 for n in range(15)), 7]
+
+
+def test_likeness_compares_shapes() -> None:
+    profile = torch.tensor([4.0, 3, 2, 1])
+    assert likeness(profile, 7 * profile) == pytest.approx((1, 0), abs=1e-12)
+    correlation, distance = likeness(profile, torch.tensor([1.0, 2, 3, 4]))
+    assert correlation == pytest.approx(-1)
+    assert distance == pytest.approx((20 / 30) ** 0.5)  # (3, 1, -1, -3) against (4, 3, 2, 1), both over 10
+    assert likeness(torch.arange(4.0), torch.arange(8.0))[1] == pytest.approx(0, abs=1e-12)
 
 
 @given(images(dtype=torch.float32))

@@ -21,7 +21,7 @@ from docstring_parser import parse
 from jsonargparse import ArgumentParser, Namespace
 
 from fpgm import __version__
-from fpgm.cli import checks, data, demo, train
+from fpgm.cli import checks, data, demo, prior, train
 
 Command = Callable[..., int | None]
 COMMANDS: dict[str, Command | dict[str, Command]] = {
@@ -34,6 +34,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
         "audit": checks.audit,
         "verify": checks.verify,
     },
+    "prior": {"learn": prior.learn, "show": prior.show, "compare": prior.compare},
     "train": train.train,
 }
 

@@ -7,7 +7,7 @@ and ``priors`` (Eq. 5). Letters used in shapes: B images, C channels, H x W pixe
 from fpgm.spectrum.align import SpectralAlignment, align
 from fpgm.spectrum.edges import edge_mask, edge_region, gradient, to_grey
 from fpgm.spectrum.priors import FrequencyPrior, edge_profiles, generic_profile, low_pass, sum_over_ranks
-from fpgm.spectrum.radial import amplitude, broadcast, radial_profile, radius_grid, resample
+from fpgm.spectrum.radial import amplitude, broadcast, likeness, radial_profile, radius_grid, resample
 
 __all__ = [
     "FrequencyPrior",
@@ -20,6 +20,7 @@ __all__ = [
     "edge_region",
     "generic_profile",
     "gradient",
+    "likeness",
     "low_pass",
     "radial_profile",
     "radius_grid",

@@ -131,3 +131,16 @@ def resample(profile: Tensor, count: int) -> Tensor:
     lower = position.floor().long().clamp_(max=old - 1)
     upper = (lower + 1).clamp_(max=old - 1)
     return torch.lerp(profile[..., lower], profile[..., upper], (position - lower).to(profile.dtype))
+
+
+def likeness(first: Tensor, second: Tensor) -> tuple[float, float]:
+    """Compare the shapes of two profiles: their correlation, and |a - b| / |a| of the vectors.
+
+    Shape:
+        first: (R,); second: (R',), resampled to the radii of the first.
+    """
+    a = first.double() / first.double().sum()
+    b = resample(second.double(), len(first))
+    b = b / b.sum()
+    correlation = torch.corrcoef(torch.stack([a, b]))[0, 1]
+    return float(correlation), float((a - b).norm() / a.norm())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ def train(
     console: Console | None = None,
 ) -> Trainer:
     """Train what the configuration says, in a new folder or, with `resume`, in one that was left off."""
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     fabric = Fabric(
         accelerator=accelerator,
         devices=devices,
@@ -58,7 +60,7 @@ def train(
         if resume and trainer.last.is_file():
             trainer.resume()
         if compiled:
-            method.compile()
+            method.predictor().compile()
         stream = Stream(
             labeled,
             unlabeled,
