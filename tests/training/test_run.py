@@ -162,7 +162,9 @@ def test_a_damaged_checkpoint_is_refused(
 
 
 def test_a_missing_store_or_split_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "fpgm data" in refused(capsys, arguments(tmp_path / "none", tmp_path / "run"))
+    assert "fpgm data prepare" in refused(capsys, arguments(tmp_path / "none", tmp_path / "run"))
+    (tmp_path / "store").mkdir()
+    assert "fpgm data split" in refused(capsys, arguments(tmp_path / "store", tmp_path / "run"))
 
 
 def test_a_loss_that_is_no_number_names_step_term_and_images(

@@ -77,6 +77,11 @@ def train(
 
 def only_split(store: Path) -> str:
     """Return the name of the one split of a store."""
+    if not store.is_dir():
+        raise FileNotFoundError(
+            f"there is no store {store}: make it with `fpgm data prepare --root RAW --out {store}`, "
+            f"or with drawn images with `fpgm data synth --out {store}`"
+        )
     names = sorted(path.parent.name for path in (store / "splits").glob("*/split.json"))
     if len(names) == 1:
         return names[0]
