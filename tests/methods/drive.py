@@ -13,7 +13,7 @@ from torch import Tensor
 from fpgm.data.splits import Split
 from fpgm.data.store import open_stores
 from fpgm.data.streams import Pool, Stream
-from fpgm.methods import METHODS, Method
+from fpgm.methods import METHODS, Method, Stage
 from fpgm.nets import UNet
 from fpgm.training.trainer import Trainer
 
@@ -40,9 +40,9 @@ def make_trainer(method: Method, folder: Path, iterations: int = 100, seed: int 
     return Trainer(fabric, method, optimizer, folder, iterations=iterations, seed=seed)
 
 
-def run(trainer: Trainer, stream: Stream, start: int, stop: int) -> list[dict[str, float]]:
-    """Run steps and return their terms."""
-    stage = trainer.method.stages[0]
+def run(trainer: Trainer, stream: Stream, start: int, stop: int, stage: Stage | None = None) -> list[dict[str, float]]:
+    """Run steps of a stage, the first if not given, and return their terms."""
+    stage = stage or trainer.method.stages[0]
     return [values(trainer.step(stream.batch(t), stage)) for t in range(start, stop)]
 
 

@@ -15,55 +15,63 @@ from torch import Tensor
 
 from fpgm.data.batch import Batch
 from fpgm.data.store import Store
-from fpgm.methods import METHODS, Step
+from fpgm.methods import METHODS, Method, Stage, Step
 from fpgm.training import checkpoint
 from tests.methods.drive import build, make_stream, make_trainer, run
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "methods.json"
-NAMES = sorted(METHODS)
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = {f"{name}-{stage.name}": (name, stage) for name in sorted(METHODS) for stage in METHODS[name].stages}
 
 
-def step(index: int = 0, seed: int = 0) -> Step:
-    return Step(index, 100, "train", torch.Generator().manual_seed(seed))
+def make_step(stage: Stage, seed: int = 0) -> Step:
+    return Step(0, 100, stage.name, torch.Generator().manual_seed(seed))
 
 
-def losses(name: str, batch: Batch, seed: int = 0, **arguments: Any) -> dict[str, Tensor]:
-    method = build(name, **arguments)
+def prepared(name: str, stage: Stage, batch: Batch, seed: int = 0) -> Method:
+    """Return a fresh method at the beginning of a stage, in training mode, before its losses."""
+    method = build(name)
     torch.manual_seed(seed)
     with torch.no_grad():
-        method.before_step(batch, step())
-    method.train()
-    return method.losses(batch, step(seed=seed))
+        method.enter(stage)
+        method.before_step(batch, make_step(stage, seed))
+    return method.train()
 
 
-@pytest.fixture(params=NAMES)
+def losses(name: str, stage: Stage, batch: Batch, seed: int = 0) -> dict[str, Tensor]:
+    return prepared(name, stage, batch, seed).losses(batch, make_step(stage, seed))
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES)
+def case(request: pytest.FixtureRequest) -> tuple[str, Stage]:
+    return request.param
+
+
+@pytest.fixture(params=sorted(METHODS))
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def batch(name: str, phantom_store: Path) -> Batch:
-    return make_stream(phantom_store, build(name)).batch(0)
+def batch(case: tuple[str, Stage], phantom_store: Path) -> Batch:
+    return make_stream(phantom_store, build(case[0])).batch(0)
 
 
-def test_terms_are_finite_named_scalars(name: str, batch: Batch) -> None:
-    terms = losses(name, batch)
+def test_terms_are_finite_named_scalars(case: tuple[str, Stage], batch: Batch) -> None:
+    terms = losses(*case, batch)
     assert terms and all(term.shape == () and math.isfinite(float(term.detach())) for term in terms.values())
 
 
-def test_every_term_reaches_a_trainable_parameter(name: str, phantom_store: Path) -> None:
-    method = build(name)
-    batch = make_stream(phantom_store, method).batch(0)
-    with torch.no_grad():
-        method.before_step(batch, step())
+def test_every_term_reaches_a_trainable_parameter(case: tuple[str, Stage], batch: Batch) -> None:
+    method = prepared(*case, batch)
     trainable = [parameter for group in method.parameter_groups() for parameter in group["params"]]
-    for term, value in method.train().losses(batch, step()).items():
+    for term, value in method.losses(batch, make_step(case[1])).items():
         gradients = torch.autograd.grad(value, trainable, retain_graph=True, allow_unused=True)
         assert any(gradient is not None and bool(gradient.abs().sum() > 0) for gradient in gradients), term
 
 
-def test_every_declared_view_matters(name: str, batch: Batch) -> None:
-    before = sum(losses(name, batch).values())
+def test_every_declared_view_matters_in_the_last_stage(name: str, phantom_store: Path) -> None:
+    stage, batch = METHODS[name].stages[-1], make_stream(phantom_store, build(name)).batch(0)
+    before = sum(losses(name, stage, batch).values())
     for field in dataclasses.fields(Batch):
         content = getattr(batch, field.name)
         several = isinstance(content, tuple)
@@ -71,31 +79,37 @@ def test_every_declared_view_matters(name: str, batch: Batch) -> None:
             if isinstance(view, Tensor) and len(view):
                 other = ~view if view.dtype == torch.bool else 1 - view
                 swapped = (*content[:number], other, *content[number + 1 :]) if several else other
-                after = sum(losses(name, dataclasses.replace(batch, **{field.name: swapped})).values())
+                after = sum(losses(name, stage, dataclasses.replace(batch, **{field.name: swapped})).values())
                 assert not torch.equal(torch.as_tensor(before), torch.as_tensor(after)), (field.name, number)
 
 
-def test_chance_is_the_seed_alone(name: str, batch: Batch) -> None:
-    first, again, other = (losses(name, batch, seed) for seed in (1, 1, 2))
+def test_chance_is_the_seed_alone(case: tuple[str, Stage], batch: Batch) -> None:
+    first, again, other = (losses(*case, batch, seed) for seed in (1, 1, 2))
     assert all(torch.equal(first[term], again[term]) for term in first)
     assert any(not torch.equal(first[term], other[term]) for term in first)
 
 
-def test_a_saved_and_loaded_method_goes_on_the_same(name: str, phantom_store: Path, tmp_path: Path) -> None:
+def test_a_saved_and_loaded_method_goes_on_the_same(
+    case: tuple[str, Stage], phantom_store: Path, tmp_path: Path
+) -> None:
+    name, stage = case
     trainer = make_trainer(build(name), tmp_path)
     stream = make_stream(phantom_store, trainer.method)
-    run(trainer, stream, 0, 3)
+    trainer.method.enter(stage)
+    run(trainer, stream, 0, 3, stage)
     checkpoint.save(tmp_path / "state.safetensors", trainer.method, trainer.optimizer, {})
-    expected = run(trainer, stream, 3, 5)
+    expected = run(trainer, stream, 3, 5, stage)
     fresh = make_trainer(build(name, seed=1), tmp_path)
     checkpoint.load(tmp_path / "state.safetensors", fresh.method, fresh.optimizer)
-    assert run(fresh, stream, 3, 5) == expected
+    assert run(fresh, stream, 3, 5, stage) == expected
 
 
-def test_what_is_not_trained_gets_no_gradient(name: str, phantom_store: Path, tmp_path: Path) -> None:
-    trainer = make_trainer(build(name), tmp_path)
-    run(trainer, make_stream(phantom_store, trainer.method), 0, 1)
-    trained = {id(parameter) for group in trainer.method.parameter_groups() for parameter in group["params"]}
+def test_what_nobody_trains_gets_no_gradient(case: tuple[str, Stage], phantom_store: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(build(case[0]), tmp_path)
+    trainer.method.enter(case[1])
+    run(trainer, make_stream(phantom_store, trainer.method), 0, 1, case[1])
+    players = [trainer.optimizer, *trainer.method.inner_optimizers().values()]
+    trained = {id(p) for player in players for group in player.param_groups for p in group["params"]}
     for parameter_name, parameter in trainer.method.named_parameters():
         assert id(parameter) in trained or parameter.grad is None, parameter_name
 
@@ -131,15 +145,14 @@ def test_no_mask_of_an_unlabelled_image_is_read(
     assert read == labeled
 
 
-def test_golden_losses(name: str, phantom_store: Path, tmp_path: Path) -> None:
+def test_golden_losses(case: tuple[str, Stage], phantom_store: Path, tmp_path: Path) -> None:
     """Numbers change only on purpose: FPGM_WRITE_GOLDEN=1 writes them anew."""
+    name, stage = case
     trainer = make_trainer(build(name), tmp_path)
-    terms = run(trainer, make_stream(phantom_store, trainer.method), 0, 5)
-    golden = json.loads(GOLDEN.read_text()) if GOLDEN.is_file() else {}
+    trainer.method.enter(stage)
+    terms = run(trainer, make_stream(phantom_store, trainer.method), 0, 5, stage)
+    path = GOLDEN / f"{name}-{stage.name}.json"
     if "FPGM_WRITE_GOLDEN" in os.environ:
-        golden[name] = terms
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
-    assert len(golden[name]) == 5
-    for expected, found in zip(golden[name], terms, strict=True):
+        path.write_text(json.dumps(terms, indent=1) + "\n")
+    for expected, found in zip(json.loads(path.read_text()), terms, strict=True):
         assert found == pytest.approx(expected, rel=2e-3, abs=2e-4)

@@ -9,16 +9,32 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from fpgm.data.batch import Batch
+from fpgm.methods import Method, Step
 from fpgm.training import checkpoint
 
 
-def parts(kind: str = "adamw") -> tuple[nn.Module, torch.optim.Optimizer]:
+class Plain(Method):
+    """A method that is its network."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def losses(self, batch: Batch, step: Step) -> dict[str, torch.Tensor]:
+        raise AssertionError
+
+    def predictor(self) -> nn.Module:
+        return self.net
+
+
+def parts(kind: str = "adamw") -> tuple[Plain, torch.optim.Optimizer]:
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    net = Plain(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)))
     optimizer = (
         torch.optim.AdamW(net.parameters()) if kind == "adamw" else torch.optim.SGD(net.parameters(), momentum=0.9)
     )
-    net(torch.rand(2, 3, 8, 8)).sum().backward()
+    net.net(torch.rand(2, 3, 8, 8)).sum().backward()
     optimizer.step()
     return net, optimizer
 
@@ -28,7 +44,7 @@ def test_state_comes_back_bit_for_bit(tmp_path: Path, kind: str) -> None:
     net, optimizer = parts(kind)
     checkpoint.save(tmp_path / "c.safetensors", net, optimizer, {"next_step": 7})
     other, fresh = parts(kind)
-    nn.init.zeros_(other[0].weight)
+    nn.init.zeros_(other.net[0].weight)
     assert checkpoint.load(tmp_path / "c.safetensors", other, fresh) == {"next_step": 7}
     assert all(torch.equal(value, other.state_dict()[name]) for name, value in net.state_dict().items())
     left, right = optimizer.state_dict(), fresh.state_dict()
@@ -38,8 +54,9 @@ def test_state_comes_back_bit_for_bit(tmp_path: Path, kind: str) -> None:
 
 
 def test_shared_weights_are_kept(tmp_path: Path) -> None:
-    net = nn.ModuleDict({"a": nn.Linear(2, 2)})
-    net["b"] = net["a"]
+    pair = nn.ModuleDict({"a": nn.Linear(2, 2)})
+    pair["b"] = pair["a"]
+    net = Plain(pair)
     optimizer = torch.optim.SGD(net.parameters())
     checkpoint.save(tmp_path / "c.safetensors", net, optimizer, {})
     assert checkpoint.load(tmp_path / "c.safetensors", net, optimizer) == {}
@@ -70,6 +87,6 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
     net, optimizer = parts()
     checkpoint.save(tmp_path / "c.safetensors", net, optimizer, {})
-    other = nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5))
+    other = Plain(nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5)))
     with pytest.raises(ValueError, match="does not fit this method or network"):
         checkpoint.load(tmp_path / "c.safetensors", other, torch.optim.AdamW(other.parameters()))

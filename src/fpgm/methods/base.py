@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from fpgm.data.batch import Batch, Views
 
@@ -20,7 +21,8 @@ class Stage:
     Attributes:
         name: what `Step.stage` says during it.
         share: of all iterations.
-        start: the weights it starts from: the last ones, or the best by validation so far.
+        start: what it starts from: the last weights; or the best by validation of the stage before, with the state of
+            the main optimiser at that time. Then the search for the best begins anew.
     """
 
     name: str
@@ -59,11 +61,15 @@ class Method(nn.Module, abc.ABC):
     Attributes:
         stages: in order, shares adding up to 1.
         views: what the stream draws for it.
+        gradient_clip: largest norm of the main optimiser's gradient; None for no limit.
+        one_process: why it cannot run on several processes; empty if it can.
         notes: what the last step saw, by name, for the log alone.
     """
 
     stages: tuple[Stage, ...] = (Stage("train"),)
     views: Views
+    gradient_clip: float | None = None
+    one_process: str = ""
     notes: Mapping[str, Tensor]
 
     def __init__(self) -> None:
@@ -81,6 +87,10 @@ class Method(nn.Module, abc.ABC):
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parameter groups of the main optimiser; frozen teachers and inner players stay outside."""
         return [{"params": [parameter for parameter in self.parameters() if parameter.requires_grad]}]
+
+    def inner_optimizers(self) -> dict[str, Optimizer]:
+        """Optimisers of inner players, which the method steps itself; by name, kept in the checkpoint."""
+        return {}
 
     def enter(self, stage: Stage) -> None:
         """A stage begins; called once, after its starting weights are in place."""

@@ -16,42 +16,49 @@ from torch.optim import Optimizer
 
 from fpgm._version import __version__
 from fpgm.files import atomic_path
+from fpgm.methods import Method
 
 FORMAT = "fpgm-checkpoint-1"
 
 
-def save(path: Path, method: nn.Module, optimizer: Optimizer, record: dict[str, Any]) -> None:
+def save(path: Path, method: Method, optimizer: Optimizer, record: dict[str, Any]) -> None:
     """Write everything a run needs to go on.
 
     Args:
         path: file to write.
-        method: its whole state is kept, buffers included.
-        optimizer: its state is kept; its settings are the configuration's.
+        method: its whole state is kept, buffers and inner optimisers included.
+        optimizer: the main one; its state is kept, its settings are the configuration's.
         record: JSON-serialisable progress, e.g. the next step.
     """
     tensors = {f"method.{name}": value for name, value in method.state_dict().items()}
     scalars: dict[str, Any] = {}
-    for number, entries in optimizer.state_dict()["state"].items():
-        for name, value in entries.items():
-            target = tensors if isinstance(value, Tensor) else scalars
-            target[f"optimizer.{number}.{name}"] = value
+    for owner, player in _optimizers(method, optimizer).items():
+        for number, entries in player.state_dict()["state"].items():
+            for name, value in entries.items():
+                target = tensors if isinstance(value, Tensor) else scalars
+                target[f"optimizer.{owner}.{number}.{name}"] = value
     write_tensors(path, tensors, FORMAT, {"scalars": scalars, "record": record})
 
 
-def load(path: Path, method: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
-    """Put a checkpoint's state into method and optimiser and return its record."""
+def load(path: Path, method: Method, optimizer: Optimizer) -> dict[str, Any]:
+    """Put a checkpoint's state into method and optimisers and return its record."""
     tensors, content = read_tensors(path, FORMAT)
     load_method(path, method, tensors)
-    state: dict[int, dict[str, Any]] = {}
-    entries = {**tensors, **content["scalars"]}
-    for key, value in entries.items():
+    states: dict[str, dict[int, dict[str, Any]]] = {}
+    for key, value in {**tensors, **content["scalars"]}.items():
         kind, _, rest = key.partition(".")
         if kind == "optimizer":
-            number, _, name = rest.partition(".")
-            state.setdefault(int(number), {})[name] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+            owner, number, name = rest.split(".")
+            states.setdefault(owner, {}).setdefault(int(number), {})[name] = value
+    for owner, player in _optimizers(method, optimizer).items():
+        groups = player.state_dict()["param_groups"]
+        player.load_state_dict({"state": states.get(owner, {}), "param_groups": groups})
     record: dict[str, Any] = content["record"]
     return record
+
+
+def _optimizers(method: Method, optimizer: Optimizer) -> dict[str, Optimizer]:
+    return {"main": optimizer, **method.inner_optimizers()}
 
 
 def load_method(path: Path, method: nn.Module, tensors: dict[str, Tensor]) -> None:

@@ -27,6 +27,8 @@ from fpgm.training import checkpoint
 from fpgm.training.schedules import first_steps, poly, step_generator, step_seed
 from fpgm.training.telemetry import Telemetry
 
+NOTHING_YET = {"dice": -1.0, "step": 0}
+
 
 class Stopped(Exception):
     """Somebody asked the run to stop; everything up to `step` is saved."""
@@ -71,6 +73,8 @@ class Trainer:
         pictures_every: int = 0,
         seed: int = 0,
     ) -> None:
+        if fabric.world_size > 1 and method.one_process:
+            raise ValueError(f"{type(method).__name__} runs on one process only: {method.one_process}. Use --devices 1")
         self.fabric, self.method, self.folder = fabric, method, folder
         self.iterations, self.power, self.seed = iterations, power, seed
         self.validate_every, self.save_every = validate_every, save_every
@@ -79,7 +83,7 @@ class Trainer:
         self.rates = [group["lr"] for group in optimizer.param_groups]
         self.model, self.optimizer = fabric.setup(method, optimizer)
         self.next_step = 0
-        self.best: dict[str, float] = {"dice": -1.0, "step": 0}
+        self.best: dict[str, float] = dict(NOTHING_YET)
         self.stop_requested = False
 
     def resume(self) -> None:
@@ -151,6 +155,8 @@ class Trainer:
         self._check_finite(loss, terms, batch)
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
+        if self.method.gradient_clip is not None:
+            self.fabric.clip_gradients(self.model, self.optimizer, max_norm=self.method.gradient_clip)
         self.optimizer.step()
         with torch.no_grad():
             self.method.after_step(batch, step)
@@ -170,8 +176,8 @@ class Trainer:
 
     def _enter(self, stage: Stage) -> Stage:
         if stage.start == "best" and self.best_file.is_file():
-            tensors, _ = checkpoint.read_tensors(self.best_file, checkpoint.FORMAT)
-            checkpoint.load_method(self.best_file, self.method, tensors)
+            checkpoint.load(self.best_file, self.method, self.optimizer)
+            self.best = dict(NOTHING_YET)
         self.method.enter(stage)
         return stage
 
