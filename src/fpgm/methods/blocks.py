@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fpgm.methods.base import Step
 from fpgm.nets import Backbone
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def paste(inside: Tensor, outside: Tensor, box: Tensor) -> Tensor:
@@ -40,3 +44,24 @@ def ramp_up(step: Step, length: int) -> float:
     """exp(−5 (1 − t)²) with t from 0 to 1 over `length` steps; 1 at once if `length` is 0."""
     progress = min(1.0, step.index / length) if length else 1.0
     return math.exp(-5 * (1 - progress) ** 2)
+
+
+def frozen_copy(module: Module) -> Module:
+    """Return a copy that never learns by gradient: a teacher."""
+    return copy.deepcopy(module).requires_grad_(False)
+
+
+@torch.no_grad()
+def move_teacher(teacher: nn.Module, student: nn.Module, decay: float, *, buffers: bool) -> None:
+    """teacher ← decay · teacher + (1 − decay) · student, over the parameters and, if said, the float buffers.
+
+    With buffers, integer ones (counts of batches) are copied; without, the teacher keeps its own statistics.
+    """
+    pairs = list(zip(teacher.parameters(), student.parameters(), strict=True))
+    if buffers:
+        pairs += list(zip(teacher.buffers(), student.buffers(), strict=True))
+    for old, new in pairs:
+        if old.is_floating_point():
+            old.mul_(decay).add_(new, alpha=1 - decay)
+        else:
+            old.copy_(new)
