@@ -53,13 +53,13 @@ def frozen_copy(module: Module) -> Module:
 
 @torch.no_grad()
 def move_teacher(teacher: nn.Module, student: nn.Module, decay: float, *, buffers: bool) -> None:
-    """teacher ← decay · teacher + (1 − decay) · student, over the parameters and, if said, the float buffers.
+    """Set teacher to decay · teacher + (1 − decay) · student, over the parameters and, if said, the buffers.
 
-    With buffers, integer ones (counts of batches) are copied; without, the teacher keeps its own statistics.
+    Integer buffers (counts of batches) are copied. Without buffers the teacher keeps its own statistics.
     """
-    pairs = list(zip(teacher.parameters(), student.parameters(), strict=True))
+    pairs: list[tuple[Tensor, Tensor]] = list(zip(teacher.parameters(), student.parameters(), strict=True))
     if buffers:
-        pairs += list(zip(teacher.buffers(), student.buffers(), strict=True))
+        pairs += zip(teacher.buffers(), student.buffers(), strict=True)
     for old, new in pairs:
         if old.is_floating_point():
             old.mul_(decay).add_(new, alpha=1 - decay)
