@@ -14,9 +14,13 @@ import torch
 from torch import Tensor
 
 from fpgm.data.batch import Batch
-from fpgm.data.store import Store
+from fpgm.data.splits import Split
+from fpgm.data.store import Store, open_stores
+from fpgm.data.streams import Pool, Stream
 from fpgm.methods import METHODS, Method, Stage, Step
 from fpgm.training import checkpoint
+from fpgm.training.telemetry import Telemetry
+from fpgm.training.trainer import Trainer
 from tests.methods.drive import build, make_stream, make_trainer, run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -29,12 +33,14 @@ def make_step(stage: Stage, seed: int = 0) -> Step:
 
 def prepared(name: str, stage: Stage, batch: Batch, seed: int = 0) -> Method:
     """Return a fresh method at the beginning of a stage, in training mode, before its losses."""
-    method = build(name)
+    method = build(name).train()
     torch.manual_seed(seed)
     with torch.no_grad():
+        for _ in range(20):  # with its first statistics a network in evaluation mode sees no difference
+            method.predictor()(batch.image_l)
         method.enter(stage)
         method.before_step(batch, make_step(stage, seed))
-    return method.train()
+    return method
 
 
 def losses(name: str, stage: Stage, batch: Batch, seed: int = 0) -> dict[str, Tensor]:
@@ -156,3 +162,45 @@ def test_golden_losses(case: tuple[str, Stage], phantom_store: Path, tmp_path: P
         path.write_text(json.dumps(terms, indent=1) + "\n")
     for expected, found in zip(json.loads(path.read_text()), terms, strict=True):
         assert found == pytest.approx(expected, rel=2e-3, abs=2e-4)
+
+
+def test_a_run_killed_on_the_way_ends_like_one_that_was_not(name: str, phantom_store: Path, tmp_path: Path) -> None:
+    """Six steps through all stages; killed in the middle, each time before what was done since is saved."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    fit(make_run(name, phantom_store, whole))
+    for killed_at in (1, 3, 5):
+        trainer, stream, pool = make_run(name, phantom_store, broken)
+        if trainer.last.is_file():
+            trainer.resume()
+        original = trainer.step
+
+        def step(batch: Batch, stage: Stage, at: int = killed_at, go_on: Any = original) -> dict[str, Tensor]:
+            if batch.index == at:
+                raise KeyboardInterrupt
+            return go_on(batch, stage)
+
+        trainer.step = step  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            fit((trainer, stream, pool))
+    trainer, stream, pool = make_run(name, phantom_store, broken)
+    trainer.resume()
+    fit((trainer, stream, pool))
+    for path in (whole / "checkpoints").iterdir():
+        expected, _ = checkpoint.read_tensors(path, checkpoint.FORMAT)
+        found, _ = checkpoint.read_tensors(broken / "checkpoints" / path.name, checkpoint.FORMAT)
+        assert expected.keys() == found.keys()
+        assert all(torch.equal(value, found[key]) for key, value in expected.items()), path.name
+
+
+def make_run(name: str, store: Path, folder: Path) -> tuple[Trainer, Stream, Pool]:
+    method = build(name)
+    trainer = make_trainer(method, folder, iterations=6)
+    trainer.validate_every = trainer.save_every = 2
+    split = Split.load(store / "splits" / "strict-0")
+    return trainer, make_stream(store, method), Pool(open_stores(store), split.validation)
+
+
+def fit(parts: tuple[Trainer, Stream, Pool]) -> None:
+    trainer, stream, pool = parts
+    with Telemetry(trainer.folder, trainer.next_step, trainer.iterations, None) as telemetry:
+        trainer.fit(stream, pool, telemetry, workers=0)

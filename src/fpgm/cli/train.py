@@ -70,7 +70,7 @@ def train(
         output.print(f"stopped before step {stopped.step}, all is saved; go on with the same command and --resume")
         return 130
     if trainer.fabric.is_global_zero:
-        dice, step = trainer.best["dice"], trainer.best["step"]
+        dice, step = trainer.record["dice"], trainer.record["step"]
         output.print(f"best validation Dice {dice:.4f} at step {step:.0f}; the model is in {out / 'model'}")
     return 0
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import decode_perturbed, paste, ramp_up
+from fpgm.methods.blocks import mix_views, pass_together, ramp_up, steady_labels
 from fpgm.nets import Backbone
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
 from fpgm.spectrum.align import Reconstruction
@@ -19,6 +19,7 @@ from fpgm.spectrum.align import Reconstruction
 Recipe = Literal["paper", "released"]
 Prior = Literal["learned", "generic", "low-pass"]
 GENERIC_RADII = 128
+FEATURE_DROP = 0.5  # share of the feature channels
 
 
 class FPGM(Method):
@@ -108,17 +109,11 @@ class FPGM(Method):
         """All passes and terms of one step."""
         if not self.views.unlabeled:
             return {"sup": cross_entropy_dice(self.net(batch.image_l), batch.mask_l)}
-        partner = self._partner_labels(batch) if self.views.mix else None
-        labelled = len(batch.image_l)
-        together = torch.cat((batch.image_l, batch.weak_u))
-        perturbed = None
-        if self.feature > 0:
-            assert isinstance(self.net, Backbone)
-            logits, perturbed = decode_perturbed(self.net, together, step.generator)
-        else:
-            logits = self.net(together)
-        labels, keep = pseudo_label(logits[labelled:], self.threshold)
-        terms = {"sup": cross_entropy_dice(logits[:labelled], batch.mask_l)}
+        partner = steady_labels(self.net, batch.weak_m, self.threshold) if self.views.mix else None
+        drop = FEATURE_DROP if self.feature > 0 else None
+        labelled, weak, perturbed = pass_together(self.net, batch, step.generator, drop)
+        labels, keep = pseudo_label(weak, self.threshold)
+        terms = {"sup": cross_entropy_dice(labelled, batch.mask_l)}
         weight = ramp_up(step, self.ramp)
         agreement = None
         if self.unsup > 0:
@@ -126,7 +121,7 @@ class FPGM(Method):
             terms["unsup"] = weight * self.unsup * dice(strong, target, mask=kept)
             agreement = (strong.argmax(1) == target).float().mean()
         if perturbed is not None:
-            terms["feature"] = weight * self.feature * dice(perturbed[labelled:], labels, mask=keep)
+            terms["feature"] = weight * self.feature * dice(perturbed, labels, mask=keep)
         if self.freq > 0:
             view = self.net(self.aligned(batch.weak_u, step.generator))
             terms["freq"] = weight * self.freq * dice(view, labels, mask=keep)
@@ -142,18 +137,8 @@ class FPGM(Method):
         """Logits of the strong views, each passed by itself, with the labels and pixels that judge them."""
         if partner is None:
             return torch.cat([self.net(view) for view in batch.strong_u]), labels, keep
-        mixed = [paste(*views) for views in zip(batch.strong_m, batch.strong_u, batch.boxes_u, strict=True)]
-        target = torch.cat([paste(partner[0], labels, box) for box in batch.boxes_u])
-        kept = torch.cat([paste(partner[1], keep, box) for box in batch.boxes_u])
-        return torch.cat([self.net(view) for view in mixed]), target, kept
-
-    @torch.no_grad()
-    def _partner_labels(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Pseudo-labels of the mix partners, from the network in evaluation mode."""
-        self.net.eval()
-        labels = pseudo_label(self.net(batch.weak_m), self.threshold)
-        self.net.train()
-        return labels
+        mixed, targets, kept = mix_views(batch, (labels, keep), partner)
+        return torch.cat([self.net(view) for view in mixed]), torch.cat(targets), torch.cat(kept)
 
     def pictures(self, batch: Batch) -> dict[str, Tensor]:
         """Weak, strong and aligned views."""

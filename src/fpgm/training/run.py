@@ -49,7 +49,8 @@ def train(
         devices=devices,
         num_nodes=num_nodes,
         precision=_precision(precision, accelerator),  # type: ignore[arg-type]
-        strategy="ddp" if devices * num_nodes > 1 else "auto",
+        # a stage may leave parts of a method without gradient
+        strategy="ddp_find_unused_parameters_true" if devices * num_nodes > 1 else "auto",
     )
     fabric.launch()
     try:
@@ -177,15 +178,15 @@ def _stopping(trainer: Trainer) -> Iterator[None]:
 
 def _ship(trainer: Trainer, config: RunConfig, size: int) -> None:
     """Write what outlives the training: the best predictor, and the prior if one was learnt."""
-    tensors, _ = checkpoint.read_tensors(trainer.best_file, checkpoint.FORMAT)
-    checkpoint.load_method(trainer.best_file, trainer.method, tensors)
+    tensors, _ = checkpoint.read_tensors(trainer.best(), checkpoint.FORMAT)
+    checkpoint.load_method(trainer.best(), trainer.method, tensors)
     content = {
         "net": config.net.model_dump(),
         "size": size,
         "classes": ["background", "polyp"],
         "method": config.method,
-        "validation_dice": trainer.best["dice"],
-        "step": trainer.best["step"],
+        "validation_dice": trainer.record["dice"],
+        "step": trainer.record["step"],
     }
     weights = trainer.method.predictor().state_dict()
     checkpoint.write_tensors(trainer.folder / "model" / "model.safetensors", weights, MODEL_FORMAT, content)

@@ -83,23 +83,30 @@ class Trainer:
         self.rates = [group["lr"] for group in optimizer.param_groups]
         self.model, self.optimizer = fabric.setup(method, optimizer)
         self.next_step = 0
-        self.best: dict[str, float] = dict(NOTHING_YET)
+        self.record: dict[str, float] = dict(NOTHING_YET)
         self.stop_requested = False
 
     def resume(self) -> None:
         """Continue from the last checkpoint of the run folder."""
         record = checkpoint.load(self.last, self.method, self.optimizer)
-        self.next_step, self.best = record["next_step"], record["best"]
+        self.next_step, self.record = record["next_step"], record["best"]
 
     @property
     def last(self) -> Path:
         """The file of the newest checkpoint."""
         return self.folder / "checkpoints" / "last.safetensors"
 
-    @property
-    def best_file(self) -> Path:
-        """The file of the checkpoint with the best validation Dice."""
-        return self.folder / "checkpoints" / "best.safetensors"
+    def best(self, stage: Stage | None = None) -> Path:
+        """The file of the checkpoint with the best validation Dice of a stage, the last one if not given.
+
+        Each stage has its own, so that a run taken up before a switch finds what the switch needs.
+        """
+        earlier = stage is not None and stage != self.method.stages[-1]
+        return (
+            self.folder
+            / "checkpoints"
+            / (f"best-{stage.name}.safetensors" if earlier and stage else "best.safetensors")
+        )
 
     def fit(self, train: Stream, validation: Pool, telemetry: Telemetry, workers: int = 1) -> None:
         """Run all steps that are left; raise `Stopped` if asked to stop before the end."""
@@ -135,7 +142,7 @@ class Trainer:
         if self._due(self.log_every):
             values = self._values(terms, stage) | {"it/s": telemetry.speed(self.next_step)}
         if self._due(self.validate_every):
-            values |= {f"val_{name}": value for name, value in self._validate(validation).items()}
+            values |= {f"val_{name}": value for name, value in self._validate(validation, stage).items()}
         if values and self.fabric.is_global_zero:
             telemetry.log(self.next_step, values)
         telemetry.advance(self.next_step)
@@ -158,14 +165,14 @@ class Trainer:
         if self.method.gradient_clip is not None:
             self.fabric.clip_gradients(self.model, self.optimizer, max_norm=self.method.gradient_clip)
         self.optimizer.step()
-        with torch.no_grad():
+        with torch.no_grad(), self.fabric.autocast():
             self.method.after_step(batch, step)
         return terms
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, on the first rank."""
         if self.fabric.is_global_zero:
-            checkpoint.save(path, self.method, self.optimizer, {"next_step": self.next_step, "best": self.best})
+            checkpoint.save(path, self.method, self.optimizer, {"next_step": self.next_step, "best": self.record})
         self.fabric.barrier()
 
     def _due(self, every: int) -> bool:
@@ -175,9 +182,11 @@ class Trainer:
         return self.starts[max(first for first in self.starts if first <= index)]
 
     def _enter(self, stage: Stage) -> Stage:
-        if stage.start == "best" and self.best_file.is_file():
-            checkpoint.load(self.best_file, self.method, self.optimizer)
-            self.best = dict(NOTHING_YET)
+        stages = self.method.stages
+        before = self.best(stages[stages.index(stage) - 1])
+        if stage.start == "best" and before.is_file():
+            checkpoint.load(before, self.method, self.optimizer)
+            self.record = dict(NOTHING_YET)
         self.method.enter(stage)
         return stage
 
@@ -186,7 +195,7 @@ class Trainer:
         values["loss"] = sum(float(term.detach()) for term in terms.values())
         return values | {name: float(value.detach()) for name, value in {**terms, **self.method.notes}.items()}
 
-    def _validate(self, validation: Pool) -> dict[str, float]:
+    def _validate(self, validation: Pool, stage: Stage) -> dict[str, float]:
         """Score the predictor on the first rank, keep it if it is the best so far, and tell the others."""
         score = math.nan
         if self.fabric.is_global_zero:
@@ -194,10 +203,10 @@ class Trainer:
                 rows = evaluate(self.method.predictor(), validation, on_empty="penalise", device=self.fabric.device)
             score = fmean(row.dice for row in rows)
         score = float(self.fabric.broadcast(score))
-        if score > self.best["dice"]:
-            self.best = {"dice": score, "step": self.next_step}
-            self.save(self.best_file)
-        return {"dice": score, "best_dice": self.best["dice"]}
+        if score > self.record["dice"]:
+            self.record = {"dice": score, "step": self.next_step}
+            self.save(self.best(stage))
+        return {"dice": score, "best_dice": self.record["dice"]}
 
     def _draw(self, batch: Batch, validation: Pool, rows: int = 4) -> None:
         """Write a picture of predictions on validation images and of this step's views."""
