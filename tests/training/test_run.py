@@ -178,6 +178,14 @@ def test_a_loss_that_is_no_number_names_step_term_and_images(
     assert len(record["id_l"]) == 4 and f"step {record['step']} " in message
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks for a device that is not there")
+def test_a_missing_device_is_a_sentence(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = arguments(phantom_store, tmp_path / "run", "--accelerator", "cuda")
+    assert "--accelerator cuda cannot be used here" in refused(capsys, command)
+
+
 def test_an_unwritable_folder_is_a_sentence(
     phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

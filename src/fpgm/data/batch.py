@@ -120,4 +120,4 @@ class Batch:
                 changed[entry.name] = change(value)
             elif isinstance(value, tuple) and not entry.name.startswith("id_"):
                 changed[entry.name] = tuple(map(change, value))
-        return replace(self, **changed)  # type: ignore[arg-type]
+        return replace(self, **changed)  # type: ignore[arg-type]  # a field keeps its type

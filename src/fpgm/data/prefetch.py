@@ -90,6 +90,6 @@ def _work(prepare: Callable[[int], T], steps: range, reader: Connection, writer:
             writer.send(prepare(t))
     except ConnectionError:
         return
-    except Exception as error:
+    except Exception as error:  # whatever it is, the one who waits must hear of it
         error.__notes__ = [traceback.format_exc()]  # a trace itself cannot be sent
         writer.send(error)

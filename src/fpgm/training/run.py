@@ -43,15 +43,7 @@ def train(
     console: Console | None = None,
 ) -> Trainer:
     """Train what the configuration says, in a new folder or, with `resume`, in one that was left off."""
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    fabric = Fabric(
-        accelerator=accelerator,
-        devices=devices,
-        num_nodes=num_nodes,
-        precision=_precision(precision, accelerator),  # type: ignore[arg-type]
-        # a stage may leave parts of a method without gradient
-        strategy="ddp_find_unused_parameters_true" if devices * num_nodes > 1 else "auto",
-    )
+    fabric = _fabric(accelerator, devices, num_nodes, precision)
     fabric.launch()
     try:
         _claim(fabric, config, folder, resume)
@@ -87,6 +79,22 @@ def train(
             dist.destroy_process_group()
 
 
+def _fabric(accelerator: str, devices: int, num_nodes: int, precision: str) -> Fabric:
+    """Return devices, precision and ranks, or say why they cannot be had."""
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    try:
+        return Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=num_nodes,
+            precision=_precision(precision, accelerator),  # type: ignore[arg-type]  # Fabric judges the name
+            # a stage may leave parts of a method without gradient
+            strategy="ddp_find_unused_parameters_true" if devices * num_nodes > 1 else "auto",
+        )
+    except RuntimeError as error:
+        raise ValueError(f"--accelerator {accelerator} cannot be used here: {error}") from None
+
+
 def _claim(fabric: Fabric, config: RunConfig, folder: Path, resume: bool) -> None:
     """Make sure that the folder is this run's, on the first rank, before any other writes to it."""
     if fabric.is_global_zero:
@@ -118,7 +126,7 @@ def _build(config: RunConfig) -> tuple[Method, Optimizer]:
     """Make method and optimiser; the seed alone decides the first weights."""
     torch.manual_seed(config.train.seed)
     net = build(config.net.name, **config.net.arguments)
-    method = METHODS[config.method](net, **dict(config.arguments))  # type: ignore[call-arg]
+    method = METHODS[config.method](net, **dict(config.arguments))  # type: ignore[call-arg]  # checked by config
     method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
     return method, make_optimizer(method, config.optimizer)
 

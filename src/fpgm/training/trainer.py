@@ -101,12 +101,8 @@ class Trainer:
 
         Each stage has its own, so that a run taken up before a switch finds what the switch needs.
         """
-        earlier = stage is not None and stage != self.method.stages[-1]
-        return (
-            self.folder
-            / "checkpoints"
-            / (f"best-{stage.name}.safetensors" if earlier and stage else "best.safetensors")
-        )
+        name = "best" if stage in (None, self.method.stages[-1]) else f"best-{stage.name}"
+        return self.folder / "checkpoints" / f"{name}.safetensors"
 
     def fit(self, train: Stream, validation: Pool, telemetry: Telemetry, workers: int = 1) -> None:
         """Run all steps that are left; raise `Stopped` if asked to stop before the end."""
