@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
 from fpgm.data.batch import Batch
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
@@ -56,7 +56,9 @@ class Plain:
 
     def __init__(self) -> None:
         self.net = UNet().train()
-        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+        for block in self.net.encoder.blocks:
+            block[3] = nn.Dropout(block[3].p)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=False)
         self.prior = torch.zeros(SIZE // 2)
 
     def learn(self, batch: Batch) -> None:

@@ -19,6 +19,7 @@ from fpgm.methods import Method, Stage, Step
 from fpgm.methods.bcpnet import BCPNet
 from fpgm.methods.blocks import keep_largest, paste_box
 from fpgm.nets import UNet
+from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Stopped
@@ -244,7 +245,7 @@ def states_at_switch(method: Method, student: nn.Module, store: Path, folder: Pa
     def spy(stage: Stage) -> None:
         original(stage)
         if stage.name == "self-train":
-            best, content = checkpoint.read_tensors(trainer.best(method.stages[0]), checkpoint.FORMAT)
+            best, content = read_tensors(trainer.best(method.stages[0]), checkpoint.FORMAT)
             assert content["record"]["next_step"] in (2, 4)
             momentum = {n: s["momentum_buffer"].clone() for n, s in trainer.optimizer.state_dict()["state"].items()}
             found.extend([*map(clone, (student, method.teacher)), best, momentum])

@@ -18,6 +18,7 @@ from fpgm.data.splits import Split
 from fpgm.data.store import Store, open_stores
 from fpgm.data.streams import Pool, Stream
 from fpgm.methods import METHODS, Method, Stage, Step
+from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Trainer
@@ -186,8 +187,8 @@ def test_a_run_killed_on_the_way_ends_like_one_that_was_not(name: str, phantom_s
     trainer.resume()
     fit((trainer, stream, pool))
     for path in (whole / "checkpoints").iterdir():
-        expected, _ = checkpoint.read_tensors(path, checkpoint.FORMAT)
-        found, _ = checkpoint.read_tensors(broken / "checkpoints" / path.name, checkpoint.FORMAT)
+        expected, _ = read_tensors(path, checkpoint.FORMAT)
+        found, _ = read_tensors(broken / "checkpoints" / path.name, checkpoint.FORMAT)
         assert expected.keys() == found.keys()
         assert all(torch.equal(value, found[key]) for key, value in expected.items()), path.name
 

@@ -16,8 +16,8 @@ import torch
 from safetensors import safe_open
 
 from fpgm.cli import main
+from fpgm.model import load_model
 from fpgm.spectrum import FrequencyPrior
-from fpgm.training import checkpoint
 
 SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]
 OFTEN = ["train.validate_every=4", "train.save_every=2", "train.log_every=1", "train.pictures_every=0"]
@@ -194,7 +194,7 @@ def test_an_unwritable_folder_is_a_sentence(
 
 
 def test_the_model_is_the_best_predictor(whole: Path) -> None:
-    tensors, content = checkpoint.read_tensors(whole / "model" / "model.safetensors", "fpgm-model-1")
+    net, card = load_model(whole)
     best = weights(whole, "best")
-    assert all(torch.equal(value, best[f"method.net.{name}"]) for name, value in tensors.items())
-    assert content["size"] == 64 and content["net"]["name"] == "unet"
+    assert all(torch.equal(value, best[f"method.net.{name}"]) for name, value in net.state_dict().items())
+    assert card.size == 64 and card.net == "unet" and card.training["seed"] == 0

@@ -1,22 +1,15 @@
-"""Checkpoints and models on disk: safetensors with a JSON record inside, one file each, written atomically.
-
-No pickle is ever read. A file is refused when it is cut short, of another kind, or does not fit what it is loaded into.
-"""
+"""Everything a run needs to go on, in one file; refused when it does not fit what it is loaded into."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from fpgm._version import __version__
-from fpgm.files import atomic_path
 from fpgm.methods import Method
+from fpgm.tensors import read_tensors, write_tensors
 
 FORMAT = "fpgm-checkpoint-1"
 
@@ -68,26 +61,3 @@ def load_method(path: Path, method: nn.Module, tensors: dict[str, Tensor]) -> No
         method.load_state_dict(state)
     except RuntimeError as error:
         raise ValueError(f"{path} does not fit this method or network: {error}") from None
-
-
-def write_tensors(path: Path, tensors: dict[str, Tensor], kind: str, content: dict[str, Any]) -> None:
-    """Write tensors and a JSON content as one file."""
-    metadata = {"format": kind, "package_version": __version__, "content": json.dumps(content)}
-    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    with atomic_path(path) as draft:
-        save_file(plain, draft, metadata)
-
-
-def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `write_tensors` wrote, refusing anything else."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
-    except SafetensorError as error:
-        raise ValueError(f"{path} is damaged or cut short ({error})") from None
-    if metadata.get("format") != kind:
-        raise ValueError(f"{path} is not a file of kind {kind}, but {metadata.get('format', 'without a kind')}")
-    return tensors, json.loads(metadata["content"])

@@ -21,13 +21,13 @@ from fpgm.data.splits import Split
 from fpgm.data.store import open_stores
 from fpgm.data.streams import Pool, Stream
 from fpgm.methods import METHODS, Method
+from fpgm.model import ModelCard, save_model
 from fpgm.nets import build
 from fpgm.spectrum import FrequencyPrior
+from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Trainer
-
-MODEL_FORMAT = "fpgm-model-1"
 
 
 def train(
@@ -186,18 +186,20 @@ def _stopping(trainer: Trainer) -> Iterator[None]:
 
 def _ship(trainer: Trainer, config: RunConfig, size: int) -> None:
     """Write what outlives the training: the best predictor, and the prior if one was learnt."""
-    tensors, _ = checkpoint.read_tensors(trainer.best(), checkpoint.FORMAT)
+    tensors, _ = read_tensors(trainer.best(), checkpoint.FORMAT)
     checkpoint.load_method(trainer.best(), trainer.method, tensors)
-    content = {
-        "net": config.net.model_dump(),
-        "size": size,
-        "classes": ["background", "polyp"],
+    training = {
         "method": config.method,
+        "preset": config.preset,
+        "iterations": config.train.iterations,
+        "seed": config.train.seed,
+        "split": config.data.split,
+        "labeled": config.data.labeled,
         "validation_dice": trainer.record["dice"],
-        "step": trainer.record["step"],
+        "best_step": trainer.record["step"],
     }
-    weights = trainer.method.predictor().state_dict()
-    checkpoint.write_tensors(trainer.folder / "model" / "model.safetensors", weights, MODEL_FORMAT, content)
+    card = ModelCard(net=config.net.name, arguments=config.net.arguments, size=size, training=training)
+    save_model(trainer.folder / "model", trainer.method.predictor(), card)
     for module in trainer.method.modules():
         if isinstance(module, FrequencyPrior) and module.learnt:
             module.save(trainer.folder / "prior.json")

@@ -1,0 +1,64 @@
+"""A model folder gives back the network that was saved, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from fpgm.model import ModelCard, load_model, save_model
+from fpgm.nets import UNet
+
+SMALL = {"channels": [4, 4, 4, 4, 4]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    card = ModelCard(net="unet", arguments=SMALL, size=32, training={"method": "supervised"})
+    save_model(tmp_path / "model", UNet(channels=SMALL["channels"]), card)
+    return tmp_path / "model"
+
+
+def test_what_was_saved_comes_back_from_the_run_and_from_the_folder(folder: Path) -> None:
+    torch.manual_seed(0)
+    net = UNet(channels=SMALL["channels"]).eval()
+    image = torch.rand(2, 3, 32, 32)
+    for path in (folder, folder.parent):
+        loaded, card = load_model(path)
+        assert torch.equal(loaded(image), net(image))
+        assert not loaded.training and card.size == 32
+
+
+def test_changed_weights_are_refused(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="not the file that"):
+        load_model(folder)
+
+
+def test_a_card_of_another_network_is_refused(folder: Path) -> None:
+    record = json.loads((folder / "model.json").read_text())
+    record["arguments"] = {"channels": [8, 8, 8, 8, 8]}
+    (folder / "model.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="does not fit the network"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "fpgm-model-2"}'])
+def test_a_card_that_is_none_is_refused(folder: Path, text: str) -> None:
+    (folder / "model.json").write_text(text)
+    with pytest.raises(ValueError, match=r"model\.json"):
+        load_model(folder)
+
+
+def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="holds no model"):
+        load_model(tmp_path / "elsewhere")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
+        load_model(folder)
