@@ -95,21 +95,26 @@ class RunConfig(Part):
         return _build(record, str(path))
 
 
-def paper() -> dict[str, Any]:
+def paper(method: str) -> dict[str, Any]:
     """The paper's setting: SGD, 30,000 iterations; its store is 256 x 256."""
     return {"preset": "paper"}
 
 
-def mini() -> dict[str, Any]:
-    """A setting for a CPU: AdamW and a few thousand iterations, meant for a store of 128 x 128."""
+def mini(method: str) -> dict[str, Any]:
+    """A setting for a CPU: AdamW, a few thousand iterations, no dropout; meant for a store of 128 x 128.
+
+    Methods that trust pseudo-labels from the first step on get a ramp: AdamW is confident before it is right.
+    """
     return {
         "preset": "mini",
-        "optimizer": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-4},
-        "train": {"iterations": 3000, "validate_every": 200, "save_every": 200},
+        "arguments": {"ramp": 0.5} if method in ("fpgm", "unimatch") else {},
+        "net": {"arguments": {"dropout": 0.0}},
+        "optimizer": {"name": "adamw", "lr": 3e-4, "weight_decay": 1e-4},
+        "train": {"iterations": 2000},
     }
 
 
-PRESETS: dict[Preset, Callable[[], dict[str, Any]]] = {"paper": paper, "mini": mini}
+PRESETS: dict[Preset, Callable[[str], dict[str, Any]]] = {"paper": paper, "mini": mini}
 
 
 def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iterable[str] = ()) -> RunConfig:
@@ -121,7 +126,7 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
         data: fields of `DataConfig`.
         settings: `key=value` with dotted keys, e.g. `method.gamma=0.1` or `train.iterations=500`; later ones win.
     """
-    record: dict[str, Any] = {**PRESETS[preset](), "method": method, "data": dict(data)}
+    record: dict[str, Any] = {**PRESETS[preset](method), "method": method, "data": dict(data)}
     valid = keys(method)
     for setting in settings:
         key, equals, text = setting.partition("=")
@@ -131,6 +136,8 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
             raise ValueError(f"there is no setting {key!r}; {_near(key, valid)}")
         section, _, name = key.partition(".")
         record.setdefault("arguments" if section == "method" else section, {})[name] = yaml.safe_load(text)
+        if key == "net.name":
+            record["net"]["arguments"] = {}  # a preset's arguments are those of its own network
     return _build(record, "the settings")
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fpgm.nets import Backbone, Decoder, UNet
-from fpgm.nets.unet import Encoder
+from fpgm.nets.unet import Dropout, Encoder
 
 
 @pytest.fixture
@@ -113,12 +113,59 @@ def test_dropout_is_in_the_encoder_alone_and_only_in_training(unet: UNet, image:
     assert [m.p for m in unet.encoder.modules() if isinstance(m, nn.Dropout)] == [0.05, 0.1, 0.2, 0.3, 0.5]
     for module in unet.encoder.blocks:  # between the first activation and the second convolution
         assert isinstance(module, nn.Sequential)
-        assert [type(m) for m in list(module)[2:5]] == [nn.LeakyReLU, nn.Dropout, nn.Conv2d]
+        assert [type(m) for m in list(module)[2:5]] == [nn.LeakyReLU, Dropout, nn.Conv2d]
     features = [f.detach() for f in unet.encode(image)]
     assert all(not torch.equal(a, b) for a, b in zip(features, unet.encode(image), strict=True))
     assert torch.equal(unet.decode(features), unet.decode(features))
     unet.eval()
     assert torch.equal(unet(image), unet(image))
+
+
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_dropout_is_torchs_in_all_but_its_draws(p: float, layout: torch.memory_format) -> None:
+    torch.manual_seed(0)
+    value = (
+        torch.randn(8, 5, 63, 61).to(memory_format=layout).requires_grad_()
+    )  # no multiple of the four draws in 64 bits
+    dropped = Dropout(p).train()(value)
+    kept = dropped != 0
+    assert torch.equal(dropped[kept], (value / (1 - p))[kept])
+    assert dropped.is_contiguous(memory_format=layout)
+    # five standard deviations of the mean of n draws
+    assert abs(1 - kept.float().mean() - p) < 5 * (p * (1 - p) / value.numel()) ** 0.5
+    dropped.sum().backward()
+    assert value.grad is not None
+    assert torch.allclose(value.grad, kept / (1 - p))
+    # neighbours in memory are drawn independently, though four share one number
+    flat = kept.permute(0, 2, 3, 1).flatten().double() if layout is torch.channels_last else kept.flatten().double()
+    pairs = torch.corrcoef(torch.stack((flat[:-1], flat[1:])))[0, 1]
+    assert abs(pairs) < 5 / value.numel() ** 0.5
+
+
+def test_dropout_draws_from_torchs_generator() -> None:
+    layer, value = Dropout(0.5).train(), torch.ones(1000)
+    torch.manual_seed(1)
+    first = layer(value)
+    assert not torch.equal(first, layer(value))
+    torch.manual_seed(1)
+    assert torch.equal(first, layer(value))
+    assert torch.equal(layer.eval()(value), value)
+    assert not Dropout(1.0).train()(value).any()
+
+
+def test_dropout_can_be_taken_out_of_the_unet(image: Tensor) -> None:
+    assert [m.p for m in UNet(dropout=0.5).encoder.modules() if isinstance(m, Dropout)] == [
+        0.025,
+        0.05,
+        0.1,
+        0.15,
+        0.25,
+    ]
+    without = UNet(dropout=0).train()
+    assert torch.equal(without(image), without(image))
+    with pytest.raises(ValueError, match="dropout is 2"):
+        UNet(dropout=2)
 
 
 def test_every_parameter_gets_a_gradient(unet: UNet, image: Tensor) -> None:

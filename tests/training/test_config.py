@@ -21,11 +21,25 @@ def test_the_paper_preset_is_the_papers() -> None:
     assert (method["gamma"], method["momentum"], method["ramp"], method["recipe"]) == (0.05, 0.999, 0, "paper")
 
 
+def test_the_mini_preset_lets_pseudo_labels_in_slowly() -> None:
+    for name in ("fpgm", "unimatch"):
+        assert dict(resolve("mini", name, DATA).arguments)["ramp"] == 0.5
+        assert dict(resolve("mini", name, DATA, ["method.ramp=0"]).arguments)["ramp"] == 0
+    assert dict(resolve("mini", "ac_mt", DATA).arguments)["ramp"] == 1  # its own
+
+
 def test_every_key_can_be_set_and_later_ones_win() -> None:
     config = resolve("mini", "fpgm", DATA, ["method.gamma=[0, 0.1]", "optimizer.lr=1", "optimizer.lr=0.5"])
     assert dict(config.arguments)["gamma"] == (0, 0.1) and config.optimizer.lr == 0.5
     assert {"method.recipe", "data.workers", "net.name", "optimizer.power", "train.seed"} <= set(keys("fpgm"))
     assert "method.gamma" not in keys("supervised")
+
+
+def test_another_network_does_not_get_the_presets_arguments() -> None:
+    assert resolve("mini", "supervised", DATA).net.arguments == {"dropout": 0}
+    other = resolve("mini", "supervised", DATA, ["net.name=monai:BasicUNet", "net.arguments={features: [8]}"])
+    assert other.net.arguments == {"features": [8]}
+    assert resolve("mini", "supervised", DATA, ["net.name=monai:BasicUNet"]).net.arguments == {}
 
 
 @pytest.mark.parametrize(

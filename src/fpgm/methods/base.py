@@ -62,14 +62,12 @@ class Method(nn.Module, abc.ABC):
         stages: in order, shares adding up to 1.
         views: what the stream draws for it.
         gradient_clip: largest norm of the main optimiser's gradient; None for no limit.
-        one_process: why it cannot run on several processes; empty if it can.
         notes: what the last step saw, by name, for the log alone.
     """
 
     stages: tuple[Stage, ...] = (Stage("train"),)
     views: Views
     gradient_clip: float | None = None
-    one_process: str = ""
     notes: Mapping[str, Tensor]
 
     def __init__(self) -> None:

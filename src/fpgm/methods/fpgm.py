@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import mix_views, pass_together, ramp_up, steady_labels
+from fpgm.methods.blocks import mix_views, pass_together, staircase, steady_labels
 from fpgm.nets import Backbone
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
 from fpgm.spectrum.align import Reconstruction
@@ -46,7 +46,7 @@ class FPGM(Method):
         momentum: μ of the learnt prior.
         debias: normalise its weights.
         reconstruction: `radial` (the paper) or `ratio`.
-        ramp: steps over which the unsupervised weights rise; 0 for none, as in the paper.
+        ramp: share of the training over which the unsupervised weights rise; 0 for none, as in the paper.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class FPGM(Method):
         momentum: float = 0.999,
         debias: bool = False,
         reconstruction: Reconstruction = "radial",
-        ramp: int = 0,
+        ramp: float = 0.0,
     ) -> None:
         super().__init__()
         if recipe == "released" and not isinstance(net, Backbone):
@@ -114,7 +114,7 @@ class FPGM(Method):
         labelled, weak, perturbed = pass_together(self.net, batch, step.generator, drop)
         labels, keep = pseudo_label(weak, self.threshold)
         terms = {"sup": cross_entropy_dice(labelled, batch.mask_l)}
-        weight = ramp_up(step, self.ramp)
+        weight = staircase(step, self.ramp)
         agreement = None
         if self.unsup > 0:
             strong, target, kept = self._strong(batch, labels, keep, partner)

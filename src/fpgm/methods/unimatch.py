@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import mix_views, pass_together, steady_labels
+from fpgm.methods.blocks import mix_views, pass_together, staircase, steady_labels
 from fpgm.nets import Backbone
 
 
 class UniMatch(Method):
     """Confident predictions on the weak view teach two mixed strong views and a view with feature channels dropped.
 
-    L = (L_sup + strong · L_s1 + strong · L_s2 + feature · L_fp) / 2, no ramp. Each unsupervised term is a Dice loss of
+    L = (L_sup + strong · L_s1 + strong · L_s2 + feature · L_fp) / 2. Each unsupervised term is a Dice loss of
     its own over the confident pixels. Which images share a pass is part of the recipe, because batch norm sees the
     group: the mix partners alone, in evaluation mode; labelled and weak images, whose features are decoded twice,
     clean and with channels dropped (the labelled half of the latter is not scored); and both strong views together.
@@ -31,6 +31,7 @@ class UniMatch(Method):
         feature: weight of the feature-perturbed pass; 0 leaves its decoding out.
         threshold: confidence that a pseudo-label needs; pixels below are left out of the Dice sums.
         drop: probability that a feature channel is dropped.
+        ramp: share of the training over which the unsupervised weights rise; 0 for none, as the authors have it.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class UniMatch(Method):
         feature: float = 0.5,
         threshold: float = 0.95,
         drop: float = 0.5,
+        ramp: float = 0.0,
     ) -> None:
         super().__init__()
         if not isinstance(net, Backbone):
@@ -48,7 +50,7 @@ class UniMatch(Method):
             raise ValueError(f"drop is {drop}: give a probability from 0 to below 1")
         self.net = net
         self.strong, self.feature = strong, feature
-        self.threshold, self.drop = threshold, drop
+        self.threshold, self.drop, self.ramp = threshold, drop, ramp
         mixes = strong > 0
         self.views = Views(strong=2 if mixes else 0, cutmix=mixes, mix=mixes)
 
@@ -63,12 +65,13 @@ class UniMatch(Method):
         labelled, weak, perturbed = pass_together(self.net, batch, step.generator, drop)
         labels, keep = pseudo_label(weak, self.threshold)
         terms = {"sup": cross_entropy_dice(labelled, batch.mask_l) / 2}
+        weight = staircase(step, self.ramp) / 2
         if partner is not None:
             views, targets, kept = mix_views(batch, (labels, keep), partner)
             scored = zip(self.net(torch.cat(views)).chunk(2), targets, kept, strict=True)
             for number, (view, target, mask) in enumerate(scored, 1):
-                terms[f"strong_{number}"] = self.strong * dice(view, target, mask=mask) / 2
+                terms[f"strong_{number}"] = weight * self.strong * dice(view, target, mask=mask)
         if perturbed is not None:
-            terms["feature"] = self.feature * dice(perturbed, labels, mask=keep) / 2
+            terms["feature"] = weight * self.feature * dice(perturbed, labels, mask=keep)
         self.notes = {"confident": keep.float().mean(), "foreground": labels.float().mean()}
         return terms

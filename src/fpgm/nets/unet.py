@@ -49,7 +49,7 @@ class Dropout(nn.Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         """The values, each dropped with probability p, the others scaled up; while training alone."""
-        if not (self.training and self.p) or input.device.type != "cpu" or torch.compiler.is_compiling():
+        if not (self.training and 0 < self.p < 1) or input.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(input)
         count, strides = input.numel(), torch.empty_like(input).stride()
         draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
@@ -75,12 +75,14 @@ class Block(nn.Sequential):
 class Encoder(nn.Module):
     """Blocks with 2 × 2 max-pooling between them: (B, C, H, W) → maps (B, c_i, H / 2^i, W / 2^i)."""
 
-    def __init__(self, in_channels: int = 3, channels: Sequence[int] = CHANNELS) -> None:
+    def __init__(self, in_channels: int = 3, channels: Sequence[int] = CHANNELS, dropout: float = 1.0) -> None:
         super().__init__()
         if len(channels) != len(DROPOUT):
             raise ValueError(f"channels are {tuple(channels)}: give {len(DROPOUT)} numbers, one per level")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout is {dropout}: give a factor of the paper's probabilities, from 0 to 1")
         widths = itertools.pairwise((in_channels, *channels))
-        self.blocks = nn.ModuleList(Block(*width, p) for width, p in zip(widths, DROPOUT, strict=True))
+        self.blocks = nn.ModuleList(Block(*width, dropout * p) for width, p in zip(widths, DROPOUT, strict=True))
         self.pool = nn.MaxPool2d(2)
 
     def forward(self, image: Tensor) -> list[Tensor]:
@@ -144,12 +146,15 @@ class UNet(Backbone):
         in_channels: channels of the image.
         classes: K.
         channels: c0 … c4; smaller ones make a network for quick trials.
+        dropout: factor of the paper's dropout probabilities; 0 for a short training.
     """
 
-    def __init__(self, in_channels: int = 3, classes: int = 2, channels: Sequence[int] = CHANNELS) -> None:
+    def __init__(
+        self, in_channels: int = 3, classes: int = 2, channels: Sequence[int] = CHANNELS, dropout: float = 1.0
+    ) -> None:
         super().__init__()
         self.channels = tuple(channels)
-        self.encoder = Encoder(in_channels, self.channels)
+        self.encoder = Encoder(in_channels, self.channels, dropout)
         self.decoder = Decoder(classes, self.channels)
 
     def encode(self, image: Tensor) -> list[Tensor]:
