@@ -1,20 +1,39 @@
-"""A predictor against a pool."""
+"""A predictor against a pool, and a run against its test and unseen images."""
 
 from __future__ import annotations
 
 import csv
+import json
+import math
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from fpgm import evaluation
+from fpgm.card import ModelCard
+from fpgm.cli import main
+from fpgm.config import RunConfig, resolve
+from fpgm.data.parallel import Workers
+from fpgm.data.protocols import draw
 from fpgm.data.splits import Split
 from fpgm.data.store import open_stores
 from fpgm.data.streams import Pool
-from fpgm.evaluation import Row, evaluate, predict_masks, write_rows
+from fpgm.evaluation import Row, compare, evaluate, evaluate_run, held_out, predict_masks, score, write_rows
 from fpgm.metrics import pair_metrics
+from fpgm.model import load_model, save_model
+from fpgm.nets import build
+
+CPU = torch.device("cpu")
+NET = {"channels": [2, 2, 4, 4, 4]}
+PHANTOMS = [f"phantom-{letter}" for letter in "abcdef"]
 
 
 class Bright(nn.Module):
@@ -35,31 +54,261 @@ def pool(phantom_store: Path) -> Pool:
     return Pool(open_stores(phantom_store), Split.load(phantom_store / "splits" / "strict-0").test)
 
 
+def ship(run: Path, seed: int, size: int = 64) -> None:
+    """Give the run a network with the weights of a seed."""
+    torch.manual_seed(seed)
+    net = build("unet", **NET)
+    data = RunConfig.load(run / "config.yaml").data
+    training = {"train_sha256": Split.load(data.store / "splits" / data.split).train_sha256()}
+    save_model(run / "model", net, ModelCard(net="unet", arguments=NET, size=size, training=training))
+
+
+def make_run(run: Path, store: Path) -> Path:
+    """Write what evaluation and reports need of a finished run."""
+    settings = [f"net.arguments={json.dumps(NET)}", "train.iterations=40"]
+    config = resolve("mini", "supervised", {"store": store, "split": "strict-0", "labeled": "16"}, settings)
+    config.save(run / "config.yaml")
+    (run / "metrics.csv").write_text("step,loss\n")
+    ship(run, seed=1)  # of this network, seed 1 finds something, not everything
+    return run
+
+
+@pytest.fixture
+def run(tmp_path: Path, phantom_store: Path) -> Path:
+    return make_run(tmp_path / "run", phantom_store)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def test_rows_are_the_metrics_of_each_image(pool: Pool) -> None:
-    predictor, done = Bright().train(), []
-    rows = evaluate(predictor, pool, on_empty="penalise", device=torch.device("cpu"), batch_size=5, advance=done.append)
-    assert [row.id for row in rows] == list(pool.ids) and sum(done) == len(pool) and max(predictor.sizes) == 5
+    predictor = Bright().train()
+    rows = [row for row, _ in compare(predictor, pool, device=CPU, batch_size=5)]
+    assert [row.id for row in rows] == list(pool.ids) and max(predictor.sizes) == 5
     assert predictor.training  # as it was before
     for index in (0, len(pool) - 1):
         mask = pool.images(np.array([index]))[0, ..., 0] / np.float32(255) > 0.6
         truth = pool.masks(np.array([index]))[0]
-        expected = pair_metrics(mask, truth, on_empty="penalise")
-        assert rows[index]._asdict() == {
-            "id": pool.ids[index],
-            **expected,
-            "predicted": mask.sum(),
-            "true": truth.sum(),
-        }
+        penalised, released = (pair_metrics(mask, truth, on_empty=rule) for rule in ("penalise", "released"))
+        expected = {"id": pool.ids[index], **penalised, "predicted": mask.sum(), "true": truth.sum()}
+        expected |= {f"released_{name}": value for name, value in released.items()}
+        assert rows[index]._asdict() == expected
+
+
+def test_processes_give_the_same_rows_and_masks(pool: Pool) -> None:
+    alone = list(compare(Bright(), pool, device=CPU))
+    with Workers(2) as workers:
+        together = list(compare(Bright(), pool, device=CPU, workers=workers))
+    assert [one.row for one in alone] == [one.row for one in together] == evaluate(Bright(), pool, device=CPU)
+    assert all(np.array_equal(a.packed, b.packed) for a, b in zip(alone, together, strict=True))
+
+
+def test_processes_do_without_torch() -> None:
+    script = "import sys, fpgm.evaluation; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_masks_have_no_gradient_and_the_size_of_the_image(pool: Pool) -> None:
-    masks = predict_masks(Bright().eval(), pool.images(np.arange(3)), torch.device("cpu"))
+    masks = predict_masks(Bright().eval(), pool.images(np.arange(3)), CPU)
     assert masks.shape == (3, 64, 64) and masks.dtype == np.bool_
 
 
-def test_rows_are_written_as_csv(tmp_path: Path) -> None:
-    rows = [Row("a/1", 0.5, 1 / 3, 2.0, 1.0, 10, 20)]
-    write_rows(tmp_path / "rows.csv", rows)
-    with (tmp_path / "rows.csv").open(newline="") as file:
-        (found,) = csv.DictReader(file)
-    assert found["id"] == "a/1" and float(found["jaccard"]) == 1 / 3 and found["predicted"] == "10"
+@given(st.integers(2, 4), st.integers(0, 2**32 - 1))
+def test_the_mask_is_where_the_most_likely_class_is_not_the_background(classes: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randint(-2, 3, (2, classes, 6, 6), generator=generator).float()  # ties too: the first class wins
+
+    class Fixed(nn.Module):
+        def forward(self, image: Tensor) -> Tensor:
+            return logits
+
+    found = predict_masks(Fixed(), np.zeros((2, 6, 6, 3), np.uint8), CPU)
+    assert np.array_equal(found, logits.argmax(1).numpy() > 0)
+
+
+FAR = math.hypot(4, 4)
+
+
+@pytest.mark.parametrize(
+    ("mask", "truth", "penalised", "released"),
+    [
+        ("", "1", (0, 0, FAR, FAR), (0, 0, 0, 0)),  # a missed polyp
+        ("1", "", (0, 0, FAR, FAR), (0, 0, math.nan, math.nan)),  # a false alarm, where the released code stops
+        ("", "", (1, 1, 0, 0), (0, 0, 0, 0)),  # rightly nothing
+        ("1", "11", (2 / 3, 1 / 2, 0.9, 1 / 3), (2 / 3, 1 / 2, 0.9, 1 / 3)),  # distances 0; 0, 1: 95 % of rank 2 is 0.9
+    ],
+)
+def test_both_rules_for_empty_masks(
+    mask: str, truth: str, penalised: tuple[float, ...], released: tuple[float, ...]
+) -> None:
+    pictures = [np.array([len(text) > place for place in range(16)]).reshape(4, 4) for text in (mask, truth)]
+    row, packed = score(("a/1", pictures[0], pictures[1].astype(np.uint8)))
+    assert row == ("a/1", *map(pytest.approx, penalised), *(pytest.approx(v, nan_ok=True) for v in released), *row[-2:])
+    assert row[-2:] == (len(mask), len(truth))
+    assert np.array_equal(np.unpackbits(packed, axis=-1, count=4).astype(bool), pictures[0])
+
+
+@given(st.lists(st.floats(0, 1e3), min_size=8, max_size=8))
+def test_numbers_come_back_from_csv_to_the_last_bit(
+    tmp_path_factory: pytest.TempPathFactory, values: list[float]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "rows.csv"
+    write_rows(path, [Row("a, b/1", *values, 10, 20), Row("a/2", *[math.nan] * 8, 0, 0)])
+    first, second = rows_of(path)
+    assert first["id"] == "a, b/1" and [float(first[name]) for name in Row._fields[1:9]] == values
+    assert first["predicted"] == "10" and first["true"] == "20" and math.isnan(float(second["released_asd"]))
+
+
+def test_a_run_is_scored_on_each_test_and_unseen_set(run: Path, phantom_store: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    folder = evaluate_run(run, device=CPU, advance=lambda *values: told.append(values))
+    split = Split.load(phantom_store / "splits" / "strict-0")
+    record = json.loads((folder / "evaluation.json").read_text())
+    assert folder == run / "evaluation" and list(record["datasets"]) == PHANTOMS
+    assert (record["format"], record["size"], record["split"], record["split_seed"], record["protocol"]) == (
+        "fpgm-evaluation-1",
+        64,
+        "strict-0",
+        0,
+        "strict",
+    )
+    predictor, card = load_model(run)
+    assert record["weights_sha256"] == card.weights_sha256
+    for name, entry in record["datasets"].items():
+        held = split.unseen if name in ("phantom-e", "phantom-f") else split.test
+        ids = [id_ for id_ in held if id_.startswith(f"{name}/")]
+        assert entry["unseen"] == (held is split.unseen) and entry["images"] == len(ids)
+        pool = Pool(open_stores(phantom_store), ids)
+        rows = evaluate(predictor, pool, device=CPU)
+        write_rows(run / "expected.csv", rows)
+        assert (run / "expected.csv").read_bytes() == (folder / f"{name}.csv").read_bytes()
+        with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
+            masks = np.unpackbits(file["masks"], axis=-1, count=64)
+        assert [int(mask.sum()) for mask in masks] == [row.predicted for row in rows]
+        assert 0 < min(row.predicted for row in rows) <= max(row.predicted for row in rows) < 64**2
+        assert np.array_equal(masks > 0, predict_masks(predictor, pool.images(np.arange(len(ids))), CPU))
+    assert told[-1] == ("phantom-f", 20, 20) and len(told) == sum(e["images"] for e in record["datasets"].values())
+
+
+def state(run: Path) -> dict[str, tuple[int, bytes]]:
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in (run / "evaluation").iterdir()}
+
+
+def test_a_second_evaluation_computes_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate_run(run, device=CPU)
+    before = state(run)
+    monkeypatch.setattr(evaluation, "evaluate_pools", None)
+    evaluate_run(run, device=CPU)
+    evaluate_run(run, datasets=["Phantom F"], device=CPU)  # an alias
+    assert state(run) == before
+
+
+def test_other_weights_are_evaluated_anew(run: Path) -> None:
+    evaluate_run(run, device=CPU)
+    before = state(run)
+    ship(run, seed=3)
+    evaluate_run(run, datasets=["phantom-a"], device=CPU)
+    assert set(state(run)) == {"evaluation.json", "phantom-a.csv", "phantom-a.npz"}  # nothing of the old weights
+    evaluate_run(run, device=CPU)
+    after = state(run)
+    assert set(after) == set(before) and all(after[name][0] != before[name][0] for name in before)
+
+
+@pytest.mark.parametrize("file", ["phantom-b.csv", "phantom-b.npz"])
+def test_only_what_is_not_there_or_was_changed_is_computed(run: Path, file: str) -> None:
+    evaluate_run(run, datasets=["phantom-a", "phantom-b"], device=CPU)
+    first = state(run)
+    (run / "evaluation" / file).write_bytes(b"edited")
+    evaluate_run(run, device=CPU)
+    second = state(run)
+    assert second["phantom-a.csv"] == first["phantom-a.csv"] and second["phantom-a.npz"] == first["phantom-a.npz"]
+    assert second["phantom-b.csv"][1] == first["phantom-b.csv"][1] and "phantom-f.csv" in second
+    assert list(json.loads(second["evaluation.json"][1])["datasets"]) == PHANTOMS
+
+
+def test_other_images_of_the_same_names_are_evaluated_anew(run: Path, phantom_store: Path, tmp_path: Path) -> None:
+    evaluate_run(run, datasets=["phantom-a"], device=CPU)
+    other = tmp_path / "other"
+    command = ["data", "synth", "--out", str(other), "--count", "20", "--size", "64", "--seed", "9", "--workers", "1"]
+    assert main([*command, "--domains", "phantom-a"]) == 0
+    shutil.copytree(phantom_store / "splits", other / "splits")
+    before = state(run)
+    evaluate_run(run, other, ["phantom-a"], device=CPU)
+    assert state(run)["phantom-a.csv"][1] != before["phantom-a.csv"][1]
+
+
+def test_an_interrupted_evaluation_is_absent(run: Path) -> None:
+    evaluate_run(run, datasets=["phantom-a"], device=CPU)
+
+    def stop(name: str, done: int, total: int) -> None:
+        if name == "phantom-c":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_run(run, device=CPU, advance=stop)
+    assert not (run / "evaluation" / "evaluation.json").exists()
+    evaluate_run(run, device=CPU)
+    assert list(json.loads((run / "evaluation" / "evaluation.json").read_text())["datasets"]) == PHANTOMS
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", '{"datasets": []}', "{"])
+def test_a_damaged_record_counts_as_none(run: Path, text: str) -> None:
+    evaluate_run(run, datasets=["phantom-a"], device=CPU)
+    whole = (run / "evaluation" / "evaluation.json").read_bytes()
+    (run / "evaluation" / "evaluation.json").write_text(text)
+    evaluate_run(run, datasets=["phantom-a"], device=CPU)
+    assert (run / "evaluation" / "evaluation.json").read_bytes() == whole
+
+
+def test_what_cannot_be_evaluated_is_said(run: Path, phantom_store: Path, tmp_path: Path) -> None:
+    def refused(**changes: object) -> str:
+        with pytest.raises((ValueError, OSError)) as caught:
+            evaluate_run(**{"run": run, "device": CPU, **changes})  # type: ignore[arg-type]
+        return str(caught.value)
+
+    assert "is not a run: it has no config.yaml" in refused(run=tmp_path)
+    assert "no test or unseen images of phantom-z, Kvasir-SEG, only of phantom-a" in refused(
+        datasets=["phantom-z", "kvasir"]
+    )
+    assert f"there is no store {tmp_path / 'gone'}; give that of {run}, with its split" in refused(
+        store=tmp_path / "gone"
+    )
+    assert "has no split strict-0, with which" in refused(store=tmp_path)
+    small = tmp_path / "small"
+    command = ["data", "synth", "--out", str(small), "--size", "80", "--workers", "1", "--domains", "phantom-a"]
+    assert main([*command, "--count", "3"]) == 0
+    shutil.copytree(phantom_store / "splits", small / "splits")
+    assert "does not hold phantom-b" in refused(store=small)
+    assert "images are not in the store" in refused(store=small, datasets=["phantom-a"])
+    assert main([*command, "--count", "20"]) == 0
+    assert "trained on images of 64 x 64 pixels" in refused(store=small, datasets=["phantom-a"])
+    (run / "model" / "model.safetensors").write_bytes(b"")
+    assert "is not the file that model.json describes" in refused()
+    (run / "model" / "model.json").unlink()
+    assert f"is not finished: it has no model/model.json; go on with `fpgm train … --out {run} --resume`" in refused()
+    assert not (run / "evaluation").exists()
+
+
+def test_another_split_of_the_same_name_is_refused(run: Path, phantom_store: Path, tmp_path: Path) -> None:
+    """Its test images may have been trained on."""
+    other = tmp_path / "store"
+    shutil.copytree(phantom_store, other)
+    shutil.rmtree(other / "splits" / "strict-0")
+    draw(open_stores(phantom_store), "strict", 1).save(other / "splits" / "strict-0")
+    with pytest.raises(ValueError, match=r"is not the one .* was trained with"):
+        evaluate_run(run, other, device=torch.device("cpu"))
+
+
+def test_a_set_is_held_out_whole_or_not_at_all() -> None:
+    def split(test: tuple[str, ...], unseen: tuple[str, ...]) -> Split:
+        return Split(("a/1",), (), test, unseen, protocol="imported", seed=0)
+
+    sets = held_out(split(("a/2", "b/1", "a/3"), ("c/1",)))
+    assert sets == {"a": (("a/2", "a/3"), False), "b": (("b/1",), False), "c": (("c/1",), True)}
+    with pytest.raises(ValueError, match="b has test images and unseen ones"):
+        held_out(split(("b/1",), ("b/2",)))
+    with pytest.raises(ValueError, match="neither test nor unseen"):
+        held_out(split((), ()))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fpgm.model import ModelCard, load_model, save_model
+from fpgm.card import ModelCard
+from fpgm.model import load_model, save_model
 from fpgm.nets import UNet
 
 SMALL = {"channels": [4, 4, 4, 4, 4]}

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fpgm.cli.terminal import console, print_json
+from fpgm.cli.terminal import console, print_json, progress_bars
 
 if TYPE_CHECKING:
     from fpgm.data.building import Outcome
-    from fpgm.data.building import Progress as Callback
     from fpgm.data.layouts import Found
     from fpgm.data.store import Store
 
@@ -101,7 +98,7 @@ def prepare(
     found = _find(root, images, masks, unlabeled, name, datasets)
     if not json:
         _show_found(found)
-    with Workers(_count(workers)) as pool, _progress() as bar:
+    with Workers(_count(workers)) as pool, progress_bars() as bar:
         outcomes = [build(entry, out, size, pool, bar(entry.name)) for entry in found]
     _show_outcomes(outcomes, found, out, time.perf_counter() - start, json)
     if useless := [outcome.name for outcome in outcomes if outcome.manifest is None]:
@@ -140,7 +137,7 @@ def synth(
     start, names = time.perf_counter(), list(dict.fromkeys(domains or DOMAINS))
     if unknown := [name for name in names if name not in DOMAINS]:
         raise ValueError(f"no phantom domain {', '.join(unknown)}; there are {', '.join(DOMAINS)}")
-    with Workers(_count(workers)) as pool, _progress() as bar:
+    with Workers(_count(workers)) as pool, progress_bars() as bar:
         for name in names:
             build_phantom(name, out, count, size, seed, pool, bar(name))
     stores = open_stores(out, names)
@@ -187,24 +184,6 @@ def _sheet(stores: dict[str, Store], path: Path) -> None:
 
 def _count(workers: int | None) -> int:
     return workers if workers is not None else os.cpu_count() or 1
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], Callback]]:
-    """Show one bar per data set on the error stream; gives a function that makes the callback for a name."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    output = console(stderr=True)
-    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bars:
-
-        def bar(name: str) -> Callback:
-            task = bars.add_task(name, total=None)
-
-            def show(stage: str, done: int, total: int) -> None:
-                bars.update(task, description=f"{name}: {stage}", completed=done, total=total)
-
-            return show
-
-        yield bar
 
 
 def _show_found(found: Sequence[Found]) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+Callback = Callable[[str, int, int], None]  # what is being done, how much of it is, and how much there is
 
 WIDTH = 120  # of tables that go to a file or a pipe
 
@@ -19,3 +24,21 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(**values: Any) -> None:
     """Print values for a program."""
     print(json.dumps(values, indent=2, ensure_ascii=False))
+
+
+@contextmanager
+def progress_bars() -> Iterator[Callable[[str], Callback]]:
+    """Show one bar per data set on the error stream; gives a function that makes the callback for a name."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    output = console(stderr=True)
+    with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bars:
+
+        def bar(name: str) -> Callback:
+            task = bars.add_task(name, total=None)
+
+            def show(stage: str, done: int, total: int) -> None:
+                bars.update(task, description=f"{name}: {stage}", completed=done, total=total)
+
+            return show
+
+        yield bar

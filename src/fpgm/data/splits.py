@@ -70,6 +70,10 @@ class Split:
         names = [name for name in CATALOG if name in found] + sorted(found - CATALOG.keys())
         return {name: {part: count[part][name] for part in PARTS} for name in names}
 
+    def train_sha256(self) -> str:
+        """Return a hash of the train list, by which a model knows the split it was trained with."""
+        return _sha256("\n".join(self.train))
+
     def labeled(self, spec: str | int) -> list[str]:
         """Return the labelled set: ``"70"`` images or ``"5%"`` of the train images that have masks.
 

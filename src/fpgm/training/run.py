@@ -16,12 +16,13 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from torch.optim import SGD, AdamW, Optimizer
 
+from fpgm.card import ModelCard
 from fpgm.config import OptimizerConfig, RunConfig, differences
 from fpgm.data.splits import Split
 from fpgm.data.store import open_stores
 from fpgm.data.streams import Pool, Stream
 from fpgm.methods import METHODS, Method
-from fpgm.model import ModelCard, save_model
+from fpgm.model import save_model
 from fpgm.nets import build
 from fpgm.spectrum import FrequencyPrior
 from fpgm.tensors import read_tensors
@@ -195,6 +196,7 @@ def _ship(trainer: Trainer, config: RunConfig, size: int) -> None:
         "seed": config.train.seed,
         "split": config.data.split,
         "labeled": config.data.labeled,
+        "train_sha256": Split.load(config.data.store / "splits" / config.data.split).train_sha256(),
         "validation_dice": trainer.record["dice"],
         "best_step": trainer.record["step"],
     }

@@ -73,8 +73,6 @@ class Trainer:
         pictures_every: int = 0,
         seed: int = 0,
     ) -> None:
-        if fabric.world_size > 1 and method.one_process:
-            raise ValueError(f"{type(method).__name__} runs on one process only: {method.one_process}. Use --devices 1")
         self.fabric, self.method, self.folder = fabric, method, folder
         self.iterations, self.power, self.seed = iterations, power, seed
         self.validate_every, self.save_every = validate_every, save_every
@@ -196,7 +194,7 @@ class Trainer:
         score = math.nan
         if self.fabric.is_global_zero:
             with self.fabric.autocast():
-                rows = evaluate(self.method.predictor(), validation, on_empty="penalise", device=self.fabric.device)
+                rows = evaluate(self.method.predictor(), validation, device=self.fabric.device)
             score = fmean(row.dice for row in rows)
         score = float(self.fabric.broadcast(score))
         if score > self.record["dice"]:

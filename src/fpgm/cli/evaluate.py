@@ -1,0 +1,144 @@
+"""``fpgm evaluate``: a run's model on images it was not trained on."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from fpgm.cli.terminal import console, print_json, progress_bars
+
+if TYPE_CHECKING:
+    import torch
+
+    from fpgm.report.results import Result, Scores, Summary
+
+
+def evaluate(
+    run: Path,
+    *,
+    data: Path | None = None,
+    datasets: list[str] | None = None,
+    device: str = "auto",
+    workers: int | None = None,
+    json: bool = False,
+) -> None:
+    """Score a run's model on the test images of each data set and on each unseen data set.
+
+    Writes RUN/evaluation: for each data set a CSV file with a line per image, and the predicted masks. What is there
+    already of the same weights and images is not computed again.
+
+    Args:
+        run: folder of a run that has come to its end.
+        data: the store with the run's split; the one it was trained on if not given.
+        datasets: names of the data sets; all that have test or unseen images if not given.
+        device: where the network computes: auto, cpu, cuda, cuda:1, mps …
+        workers: processes that compute the metrics; one for each processor, up to four, if not given.
+        json: print JSON for programs.
+    """
+    from fpgm.data.protocols import parse_names
+    from fpgm.evaluation import evaluate_run
+    from fpgm.report.results import METRICS, RELEASED, read_result
+
+    with progress_bars() as bar:
+        bars = cache(bar)
+        folder = evaluate_run(
+            run,
+            data,
+            datasets,
+            device=_device(device),
+            workers=min(4, os.cpu_count() or 1) if workers is None else workers,
+            advance=lambda name, done, total: bars(name)("evaluate", done, total),
+        )
+    result = read_result(run)
+    asked = parse_names(datasets or list(result.scores))
+    result = replace(result, scores={name: scores for name, scores in result.scores.items() if name in asked})
+    if json:
+        return print_json(**_record(result))
+    output = console()
+    output.print(
+        _table(result, METRICS, "Empty masks penalised: a missed polyp has Dice 0, its distances the diagonal")
+    )
+    output.print(
+        _table(result, RELEASED, "Empty masks as the released code has them: a missed polyp has 0 in all four")
+    )
+    output.print(
+        "Mean ± standard deviation over images, below it the bootstrap 95 % interval of the mean. "
+        f"{result.variant}, preset {result.preset}, {result.iterations} iterations, {result.labeled} labelled, "
+        f"seed {result.seed}; split {result.split}, protocol {result.protocol}, {result.size} x {result.size} pixels. "
+        f"Per image: {folder}",
+        highlight=False,
+        markup=False,
+    )
+
+
+def _device(name: str) -> torch.device:
+    """Return the device of that name, or the best there is, once it has been seen to work."""
+    import torch
+
+    best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=best if name == "auto" else name).device
+    except (RuntimeError, AssertionError) as error:  # torch says the latter where it was built without CUDA
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"--device {name} cannot be used here: {reason}; try --device auto") from None
+
+
+def _table(result: Result, columns: tuple[str, ...], title: str) -> Table:
+    """Show a row per data set; overlaps in percent, distances in pixels."""
+    from fpgm.report.results import false_alarms, missed, summarise
+
+    table = Table(title=title, title_justify="left")
+    table.add_column("data set", overflow="fold")
+    for head in ("images", "Dice %", "Jaccard %", "HD95 px", "ASD px", "missed\npolyps", "false\nalarms"):
+        table.add_column(head, justify="right")
+    for name, scores in result.scores.items():
+        summaries = [summarise(scores.values[column]) for column in columns]
+        cells = [_cell(s, len(scores.ids), scale) for s, scale in zip(summaries, (100, 100, 1, 1), strict=True)]
+        counts = f"{missed(scores)}", f"{false_alarms(scores)}"
+        table.add_row(f"{name}\n(unseen)" if scores.unseen else name, f"{len(scores.ids)}", *cells, *counts)
+    return table
+
+
+def _cell(summary: Summary, images: int, scale: float) -> str:
+    """Write mean ± sd and the interval, and how many values there are if some images have none."""
+    mean, sd, low, high = (scale * value for value in (summary.mean, summary.sd, summary.low, summary.high))
+    few = "" if summary.count == images else f"\nof {summary.count}"
+    return f"{mean:.1f} ± {sd:.1f}\n[{low:.1f}, {high:.1f}]{few}".replace("nan", "-")
+
+
+def _record(result: Result) -> dict[str, Any]:
+    """Return what a program wants to know; what is no number is null."""
+    return {
+        "run": str(result.folder),
+        "method": result.method,
+        "preset": result.preset,
+        "iterations": result.iterations,
+        "labeled": result.labeled,
+        "seed": result.seed,
+        "split": result.split,
+        "protocol": result.protocol,
+        "size": result.size,
+        "datasets": {name: _scores(scores) for name, scores in result.scores.items()},
+    }
+
+
+def _scores(scores: Scores) -> dict[str, Any]:
+    from fpgm.report.results import METRICS, RELEASED, false_alarms, missed, summarise
+
+    summaries = {column: asdict(summarise(scores.values[column])) for column in (*METRICS, *RELEASED)}
+    return {
+        "images": len(scores.ids),
+        "unseen": scores.unseen,
+        "missed": missed(scores),
+        "false_alarms": false_alarms(scores),
+        **{
+            column: {key: None if math.isnan(value) else value for key, value in summary.items()}
+            for column, summary in summaries.items()
+        },
+    }

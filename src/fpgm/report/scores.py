@@ -1,0 +1,154 @@
+"""Per-image scores: the CSV file of a data set, checked line by line, and what sums them up."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import bootstrap
+
+METRICS = ("dice", "jaccard", "hd95", "asd")
+RELEASED = tuple(f"released_{name}" for name in METRICS)
+COUNTS = ("predicted", "true")
+COLUMNS = ("id", *METRICS, *RELEASED, *COUNTS)
+_CLOSE = 1e-9  # what a value may differ by from what the others imply
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The images of one data set: ids (N), and the columns (N,) of `COLUMNS` by name.
+
+    Dice and Jaccard are in [0, 1], distances in pixels of the prepared size. `METRICS` count an empty mask as
+    "penalise" does, `RELEASED` as "released" does, see `fpgm.metrics`. `COUNTS` are numbers of foreground pixels.
+    """
+
+    ids: tuple[str, ...]
+    values: dict[str, NDArray[Any]]
+    unseen: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean, standard deviation (n - 1), bootstrap 95 % interval of the mean, and how many values entered."""
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+    count: int
+
+
+def summarise(values: ArrayLike, seed: int = 0) -> Summary:
+    """Sum up those values that are numbers; what too few values do not give is NaN.
+
+    Args:
+        values: (N,), NaN where a value does not exist.
+        seed: of the 9,999 resamples of the percentile bootstrap.
+    """
+    given = np.asarray(values, np.float64)
+    known = given[~np.isnan(given)]
+    if not len(known):
+        return Summary(math.nan, math.nan, math.nan, math.nan, 0)
+    mean = float(known.mean())
+    sd = float(known.std(ddof=1)) if len(known) > 1 else math.nan
+    if known.min() == known.max():  # nor do resamples differ
+        return Summary(mean, sd, mean, mean, len(known))
+    drawn = bootstrap((known,), np.mean, batch=500, method="percentile", random_state=np.random.default_rng(seed))
+    low, high = map(float, drawn.confidence_interval)
+    return Summary(mean, sd, low, high, len(known))
+
+
+def missed(scores: Scores) -> int:
+    """Count the images with a polyp in which nothing was found."""
+    return int(((scores.values["true"] > 0) & (scores.values["predicted"] == 0)).sum())
+
+
+def false_alarms(scores: Scores) -> int:
+    """Count the images without a polyp in which one was found."""
+    return int(((scores.values["true"] == 0) & (scores.values["predicted"] > 0)).sum())
+
+
+def read_scores(path: Path, *, dataset: str, size: int, images: int, sha256: str, unseen: bool) -> Scores:
+    """Read a CSV file; one that was changed is refused, with the line if one betrays it.
+
+    Args:
+        path: the file.
+        dataset: the one its images are of.
+        size: side of the images in pixels.
+        images: how many there are.
+        sha256: of the file as it was written.
+        unseen: kept in what is returned.
+    """
+    content = path.read_bytes()
+    header, *lines = content.decode("utf-8", errors="replace").removesuffix("\n").split("\n")
+    if header.split(",") != list(COLUMNS):
+        raise ValueError(f"{path}, line 1: the header is not {','.join(COLUMNS)}")
+    places: dict[str, int] = {}
+    rows: list[list[float]] = []
+    for number, line in enumerate(lines, start=2):
+        cells = next(csv.reader([line.replace("\r", "")]))
+        try:
+            rows.append(_check_row(cells, dataset, size))
+            if cells[0] in places:
+                raise ValueError(f"{cells[0]} stands in line {places[cells[0]]} already")
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        places[cells[0]] = number
+    if len(rows) != images:
+        raise ValueError(f"{path} has {len(rows)} lines after the header, but there were {images} images")
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ValueError(f"{path} is not the file that was written: something was changed that no line betrays")
+    values: dict[str, NDArray[Any]] = dict(zip(COLUMNS[1:], np.array(rows, np.float64).T.copy(), strict=True))
+    values |= {column: values[column].astype(np.int64) for column in COUNTS}
+    return Scores(tuple(places), values, unseen)
+
+
+def _check_row(cells: Sequence[str], dataset: str, size: int) -> list[float]:
+    """Return the numbers of a line, or say which of them cannot be."""
+    if len(cells) != len(COLUMNS):
+        raise ValueError(f"{len(cells)} cells, but there are {len(COLUMNS)} columns")
+    if not cells[0].startswith(f"{dataset}/"):
+        raise ValueError(f"{cells[0]!r} is no image of {dataset}")
+    row = {column: _number(column, cell) for column, cell in zip(COLUMNS[1:], cells[1:], strict=True)}
+    far = math.hypot(size, size)
+    limits = {**dict(zip(METRICS, (1, 1, far, far), strict=True)), **dict.fromkeys(COUNTS, size**2)}
+    for column, most in limits.items():
+        if not 0 <= row[column] <= most:
+            raise ValueError(f"{column} is {row[column]}, but it lies between 0 and {most:g}")
+    for column, value in _implied(row, far).items():
+        both_nan = math.isnan(value) and math.isnan(row[column])
+        if not (both_nan or abs(row[column] - value) <= _CLOSE):
+            raise ValueError(f"{column} is {row[column]}, but by the other columns it is {value}")
+    return list(row.values())
+
+
+def _number(column: str, cell: str) -> float:
+    try:
+        return int(cell) if column in COUNTS else float(cell)
+    except ValueError:
+        raise ValueError(f"{column} is {cell!r}, which is no {'whole ' if column in COUNTS else ''}number") from None
+
+
+def _implied(row: Mapping[str, float], far: float) -> dict[str, float]:
+    """Return the values that follow from others: from the numbers of pixels, from Dice, from the rules for empty masks.
+
+    Dice times half the pixels of both masks is the number of pixels they share.
+    """
+    predicted, true, dice = row["predicted"], row["true"], row["dice"]
+    if predicted == 0 or true == 0:
+        overlap, distance = (1.0, 0.0) if predicted == true else (0.0, far)
+        released = 0.0 if predicted == 0 else math.nan
+        expected = (overlap, overlap, distance, distance, 0.0, 0.0, released, released)
+        return dict(zip((*METRICS, *RELEASED), expected, strict=True))
+    common = min(round(dice * (predicted + true) / 2), predicted, true)
+    implied = {"dice": 2 * common / (predicted + true), "jaccard": dice / (2 - dice)}
+    if predicted == true == common:
+        implied |= {"hd95": 0.0, "asd": 0.0}
+    return implied | {released: row[name] for released, name in zip(RELEASED, METRICS, strict=True)}
