@@ -22,7 +22,7 @@ METHODS = ("supervised", "fpgm")
 def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
     """Draw a phantom, train with and without its unlabelled images, and compare on two clinics never seen.
 
-    Writes OUT/index.html with table, curves and pictures, and beside it the store, both runs and the prior.
+    Writes OUT/index.html with tables, curves and pictures, and beside it the store, both runs and the prior.
 
     Args:
         out: folder to write to; what is there already is used again.
@@ -31,10 +31,10 @@ def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
     from fpgm.cli.data import synth
     from fpgm.cli.terminal import console
     from fpgm.data.protocols import draw
-    from fpgm.data.splits import dataset_of
     from fpgm.data.store import open_stores
-    from fpgm.files import write_text
-    from fpgm.report.story import story
+    from fpgm.evaluation import evaluate_run
+    from fpgm.report.page import write_report
+    from fpgm.report.results import read_result
 
     output, began = console(), time.monotonic()
     synth(out=out / "store", count=COUNT, size=SIZE)
@@ -43,21 +43,17 @@ def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
     split.save(out / "store" / "splits" / "strict-0")
     trainers = {name: _train(name, out, iterations, output) for name in METHODS}
     for name, trainer in trainers.items():
-        _evaluate(trainer, stores, split, out / name)
-    pictures = [
-        (_compare(trainers, stores, split, out), "Unseen clinics: truth green, prediction yellow"),
-        *_spectra(out, stores, split),
-    ]
+        evaluate_run(out / name, out / "store", device=trainer.fabric.device)
     labeled, unlabeled = len(split.labeled(LABELED)), len(split.unlabeled(LABELED))
     facts = [
         f"Trained on {labeled} labelled images of four drawn clinics (a to d) for {iterations} steps at {SIZE}x{SIZE}; "
-        f"fpgm also saw {unlabeled} unlabelled ones. The clinics e and f were never seen.",
+        f"fpgm also saw {unlabeled} unlabelled ones. The clinics e and f were never seen. One seed, few iterations.",
         f"Weights were chosen by Dice on {len(split.validation)} validation images; the test images chose nothing.",
     ]
-    unseen = {dataset_of(id_) for id_ in split.unseen}
-    page = story("FPGM on phantom images", {name: out / name for name in METHODS}, unseen, pictures, facts)
-    write_text(out / "index.html", page)
-    output.print(f"done in {time.monotonic() - began:.0f} s; open {out / 'index.html'}")
+    results = [read_result(out / name) for name in METHODS]
+    pictures = _spectra(out, stores, split)
+    page = write_report(results, [], out, title="FPGM on phantom images", facts=facts, pictures=pictures)
+    output.print(f"done in {time.monotonic() - began:.0f} s; open {page}")
 
 
 def _train(method: str, out: Path, iterations: int, output: Console) -> Trainer:
@@ -69,39 +65,6 @@ def _train(method: str, out: Path, iterations: int, output: Console) -> Trainer:
     chosen = {"store": out / "store", "split": "strict-0", "labeled": LABELED}
     often = [f"train.iterations={iterations}", "train.validate_every=50", "train.pictures_every=200"]
     return train(resolve("mini", method, chosen, often), out / method, resume=True, console=output)
-
-
-def _evaluate(trainer: Trainer, stores: Mapping[str, Store], split: Split, run: Path) -> None:
-    """Score the best weights of a run on each domain's test or unseen images."""
-    from fpgm.data.splits import dataset_of
-    from fpgm.data.streams import Pool
-    from fpgm.evaluation import evaluate, write_rows
-
-    held_out = [*split.test, *split.unseen]
-    for name in dict.fromkeys(map(dataset_of, held_out)):
-        pool = Pool(stores, [id_ for id_ in held_out if dataset_of(id_) == name])
-        rows = evaluate(trainer.method.predictor(), pool, on_empty="penalise", device=trainer.fabric.device)
-        write_rows(run / "evaluation" / f"{name}.csv", rows)
-
-
-def _compare(trainers: Mapping[str, Trainer], stores: Mapping[str, Store], split: Split, out: Path) -> Path:
-    """Draw predictions on a few images of the unseen domains."""
-    import numpy as np
-
-    from fpgm.data.streams import Pool
-    from fpgm.evaluation import predict_masks
-    from fpgm.report.story import comparison_figure
-
-    pool = Pool(stores, split.unseen)
-    chosen = np.linspace(0, len(pool) - 1, 6).astype(int)
-    images = pool.images(chosen)
-    predicted = {
-        name: predict_masks(trainer.method.predictor().eval(), images, trainer.fabric.device)
-        for name, trainer in trainers.items()
-    }
-    path = out / "comparison.jpg"
-    comparison_figure(images, pool.masks(chosen) > 0, predicted, [pool.ids[i] for i in chosen], path)
-    return path
 
 
 def _spectra(out: Path, stores: Mapping[str, Store], split: Split) -> list[tuple[Path, str]]:

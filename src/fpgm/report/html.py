@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
 from html import escape
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 74rem; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --line: #8884; --soft: #8882; --page: light-dark(#fff, #151618); }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }
+body { background: var(--page); }
 table { border-collapse: collapse; margin: 1rem 0; }
 th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); }
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; }
-figure { margin: 1rem 0; } img { max-width: 100%; } figcaption { font-size: .85em; opacity: .8; }
+figure { margin: 1rem 0; } img { max-width: 100%; border-radius: 4px; }
+.wide { overflow-x: auto; } figcaption { font-size: .85em; opacity: .8; }
 .notice { border-left: 4px solid #d08000; padding: .3rem .8rem; background: var(--soft); }
 """
 
@@ -26,20 +27,13 @@ def document(title: str, *parts: str, style: str = "") -> str:
     return "\n".join((head, f"<h1>{escape(title)}</h1>", *parts, "</html>\n"))
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of texts; cells that begin with a digit are numbers, and so is a column that has one."""
-    number = [any(row[column][:1].isdigit() for row in rows) for column in range(len(header))]
+def figure(picture: bytes, kind: str, caption: str, least: int = 0) -> str:
+    """Return a picture, given as the bytes of a file of this kind (png, jpeg), with its caption.
 
-    def line(cells: Sequence[str], tag: str) -> str:
-        kinds = (" class='number'" if is_number else "" for is_number in number)
-        return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
-
-    body = "\n".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    return f"<table><thead><tr>{line(header, 'th')}</tr></thead><tbody>\n{body}\n</tbody></table>"
-
-
-def figure(picture: bytes, kind: str, caption: str) -> str:
-    """Return a picture, given as the bytes of a file of this kind (png, jpeg), with its caption."""
+    Where the screen is narrower than `least` pixels the picture stays that wide and can be moved sideways.
+    """
     source = f"data:image/{kind};base64,{b64encode(picture).decode()}"
     text = escape(caption)
-    return f"<figure><img src='{source}' alt='{text}'><figcaption>{text}</figcaption></figure>"
+    style = f" style='min-width: {least}px'" if least else ""
+    image = f"<img src='{source}' alt='{text}'{style}>"
+    return f"<figure><div class='wide'>{image}</div><figcaption>{text}</figcaption></figure>"

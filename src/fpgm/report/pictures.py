@@ -47,5 +47,10 @@ def prediction_figure(
     for axis in axes.flat:
         axis.set_axis_off()
     figure.suptitle(f"{title}: truth green, prediction yellow", fontsize=9)
+    save_figure(figure, path)
+
+
+def save_figure(figure: Figure, path: Path, dpi: int = 110) -> None:
+    """Write a figure as the kind of picture its path names, ``.png`` or ``.jpg``."""
     with atomic_path(path) as draft:
-        figure.savefig(draft, format=path.suffix[1:], dpi=110)
+        figure.savefig(draft, format=path.suffix[1:], dpi=dpi)

@@ -1,0 +1,53 @@
+"""``fpgm report``: tables, figures and a page from evaluated runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fpgm.report.results import Result
+
+
+def report(runs: list[Path], *, out: Path) -> int:
+    """Make the paper's tables and figures from evaluated runs, with the paper's own figures beside ours.
+
+    Writes OUT/index.html, which needs no other file and no network, and beside it every table as Markdown, LaTeX and
+    CSV and every figure. Runs that cannot be read are named and left out, and the exit code is 1.
+
+    Args:
+        runs: run folders, or folders with runs anywhere below them.
+        out: folder to write to.
+    """
+    from fpgm.cli.terminal import console
+    from fpgm.report.page import write_report
+
+    results, problems = _read(runs)
+    for problem in problems:
+        print(f"fpgm: left out: {problem}", file=sys.stderr)
+    if not results:
+        raise ValueError("there is nothing to report: none of these is a run that was evaluated with `fpgm evaluate`")
+    page = write_report(results, problems, out)
+    text = f"{len(results)} run{'s' * (len(results) > 1)} read, {len(problems)} left out; open {page}"
+    console().print(text, highlight=False, soft_wrap=True)
+    return int(bool(problems))
+
+
+def _read(paths: list[Path]) -> tuple[list[Result], list[str]]:
+    """Read all runs at or below the paths, each once, and say what could not be read."""
+    from fpgm.report.results import find_runs, read_result
+
+    folders: dict[Path, Path] = {}
+    results, problems = [], []
+    for path in paths:
+        try:
+            folders |= {folder.resolve(): folder for folder in find_runs([path])}
+        except OSError as error:
+            problems.append(str(error))
+    for folder in folders.values():
+        try:
+            results.append(read_result(folder))
+        except (ValueError, OSError) as error:
+            problems.append(str(error))
+    return results, problems

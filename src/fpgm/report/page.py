@@ -1,0 +1,201 @@
+"""The report: one HTML page that needs no other file, and beside it every table and figure as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from fpgm.files import write_text
+from fpgm.report.curves import POINTS, curves_figure, gamma_figure
+from fpgm.report.formats import Cell, Line, Table, html, join, prose, texts
+from fpgm.report.groups import Group, grouped, labels
+from fpgm.report.html import document, figure
+from fpgm.report.panels import collect, panel_figure
+from fpgm.report.paper import CAUTION, DATASETS, SHARES
+from fpgm.report.results import Result
+from fpgm.report.significance import READING as TESTS
+from fpgm.report.significance import significance_table
+from fpgm.report.studies import Study, studies
+from fpgm.report.tables import READING, notice, score_table
+
+_STYLE = """
+h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 2.2rem; }
+.wide table { margin: .6rem 0; font-size: .8rem; line-height: 1.25; }
+.wide th, .wide td { padding: .22rem .38rem .22rem 0; border: 0; vertical-align: top; }
+.wide tr.first td { border-top: 1px solid var(--line); } .wide tr.aside { opacity: .72; font-size: .93em; }
+.wide th { vertical-align: bottom; } .wide th.over { text-align: center; border-bottom: 1px solid var(--line); }
+.wide td:first-child { position: sticky; left: 0; background: var(--page); min-width: 7rem; }
+.wide td.number { white-space: nowrap; } .wide small { opacity: .75; display: block; }
+.facts { font-size: .85rem; padding-left: 1.2rem; } summary { cursor: pointer; margin: .6rem 0; }
+.folder { overflow-wrap: anywhere; }
+"""
+
+
+def write_report(
+    results: Sequence[Result],
+    problems: Sequence[str],
+    out: Path,
+    *,
+    title: str = "FPGM report",
+    facts: Sequence[str] = (),
+    pictures: Sequence[tuple[Path, str]] = (),
+) -> Path:
+    """Write OUT/index.html, OUT/tables and OUT/figures, and return the page.
+
+    Args:
+        results: evaluated runs, at least one.
+        problems: a sentence for each run that could not be read.
+        out: folder to write to.
+        title: heading of the page.
+        facts: sentences to put on top.
+        pictures: further picture files with their captions.
+    """
+    groups = grouped(results)
+    sections = [
+        _section(number, group, own, out)
+        for number, (group, own) in enumerate(zip(groups, studies(groups), strict=True))
+    ]
+    page = document(
+        title,
+        *(f"<p>{escape(fact)}</p>" for fact in facts),
+        _problems(problems),
+        _contents(groups),
+        _details(
+            "How to read the tables", _list((*READING, *([CAUTION] if any(map(_is_papers, groups)) else []), *TESTS))
+        ),
+        *sections,
+        *(_picture(path, caption) for path, caption in pictures),
+        _details(f"The {len(results)} runs", _runs(groups, out)),
+        style=_STYLE,
+    )
+    write_text(out / "index.html", page)
+    return out / "index.html"
+
+
+def _problems(problems: Sequence[str]) -> str:
+    if not problems:
+        return ""
+    return f"<div class='notice'>Left out, because they could not be read:{_list(problems)}</div>"
+
+
+def _contents(groups: Sequence[Group]) -> str:
+    """The settings, which no table mixes, and the shares of labels the paper has beside them."""
+    lines = []
+    for number, group in enumerate(groups):
+        seeds = sorted({seed for row in group.rows for seed in row.seeds})
+        lines.append(
+            f"<li><a href='#setting-{number}'>{escape(str(group.setting))}</a>: "
+            f"{len(group.rows)} rows, seeds {join(seeds)}{escape(_absent_shares(group, groups))}</li>"
+        )
+    runs = sum(len(row.results) for group in groups for row in group.rows)
+    return f"<p>Evaluated runs: {runs}. Those of different settings never share a table:</p><ul>{''.join(lines)}</ul>"
+
+
+def _absent_shares(group: Group, groups: Sequence[Group]) -> str:
+    """Say which of the paper's shares of labels have no run, at the first group of a setting."""
+    if not _is_papers(group):
+        return ""
+    alike = [
+        other.setting for other in groups if other.setting._replace(labeled="") == group.setting._replace(labeled="")
+    ]
+    absent = [share for share in SHARES if share not in {setting.labeled for setting in alike}]
+    return f" (missing: {join(absent)} labelled)" if absent and group.setting is alike[0] else ""
+
+
+def _is_papers(group: Group) -> bool:
+    """Whether these are images that the paper has figures for."""
+    return bool({*group.datasets(unseen=False), *group.datasets(unseen=True)} & DATASETS.keys())
+
+
+def _section(number: int, group: Group, own: Sequence[Study], out: Path) -> str:
+    parts = [f"<h2 id='setting-{number}'>{escape(group.setting.sentence)}</h2>", _list(group.notes)]
+    parts += [f"<p class='notice'>{escape(text)}</p>" for text in notice(group)]
+    for study in own:
+        parts += _study(group, study, out)
+    return "\n".join(parts)
+
+
+def _study(group: Group, study: Study, out: Path) -> Iterator[str]:
+    """Tables, tests, curves and pictures of one question."""
+    place, slug = out / "figures", f"{study.name}_{group.setting.slug}"
+    sweep = study.name.startswith("gamma")
+    if sweep:
+        gamma_figure(group, study, place / f"{slug}.png")
+        yield f"<h3>{escape(study.title)}</h3>"
+        yield _picture(place / f"{slug}.png", f"Dice and HD95 (`penalise`) against γ. {group.setting.sentence}.")
+    for unseen in (False, True):
+        if table := score_table(group, study, unseen=unseen):
+            yield f"<h3>{escape(table.title)}</h3>{_written(table, out)}"
+        if not sweep and (table := significance_table(group, study, unseen=unseen)):
+            yield _details(table.title, _written(table, out))
+    curves_figure(
+        {entry.label: [result.metrics for result in entry.row.results] for entry in study.entries},
+        place / f"curves-{slug}.png",
+    )
+    yield _details(
+        f"Training curves: {study.title}, {group.setting.labeled} labelled",
+        _picture(
+            place / f"curves-{slug}.png",
+            f"Loss on labelled batches, averaged to at most {POINTS} points, which methods weigh differently, and Dice "
+            f"on the validation images. A line per seed. {group.setting.sentence}.",
+        ),
+        opened=study.name == "main",
+    )
+    if study.name == "main":
+        yield from _panels(group, study, out)
+
+
+def _panels(group: Group, study: Study, out: Path) -> Iterator[str]:
+    for unseen in (False, True):
+        panels, notes = collect(group, study, unseen=unseen)
+        kind = "unseen" if unseen else "test"
+        if panels:
+            path = out / "figures" / f"panels-{kind}_{group.setting.slug}.jpg"
+            panel_figure(panels, path)
+            yield f"<h3>What was found: {kind} images, {escape(group.setting.labeled)} labelled</h3>"
+            yield _picture(
+                path,
+                "Truth green, prediction yellow; below each its Dice in percent, by each row's first seed. The images "
+                f"were chosen by their place in the sorted list, before anyone looked: "
+                f"{join([panel.id for panel in panels])}. {group.setting.sentence}.",
+                least=76 * (2 + len(study.entries)),
+            )
+        yield _list(notes)
+
+
+def _runs(groups: Sequence[Group], out: Path) -> str:
+    """Where everything comes from."""
+    records = [
+        {
+            "row": label,
+            "seed": result.seed,
+            "setting": str(group.setting),
+            "version": result.config.get("version", ""),
+            "folder": str(result.folder),
+        }
+        for group in groups
+        for label, row in zip(labels(group.rows), group.rows, strict=True)
+        for result in row.results
+    ]
+    lines = tuple(Line(tuple(Cell(str(value)) for value in record.values())) for record in records)
+    return _written(Table("runs", "Runs", tuple(records[0]), lines, left=5, records=tuple(records)), out)
+
+
+def _written(table: Table, out: Path) -> str:
+    """Write the files of a table and return it for the page."""
+    for ending, text in texts(table).items():
+        write_text(out / "tables" / f"{table.name}.{ending}", text)
+    return html(table)
+
+
+def _picture(path: Path, caption: str, least: int = 600) -> str:
+    return figure(path.read_bytes(), path.suffix[1:].replace("jpg", "jpeg"), caption, least)
+
+
+def _details(summary: str, content: str, *, opened: bool = False) -> str:
+    return f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def _list(sentences: Sequence[str]) -> str:
+    return f"<ul class='facts'>{''.join(f'<li>{prose(one)}</li>' for one in sentences)}</ul>" if sentences else ""
