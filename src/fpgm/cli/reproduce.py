@@ -1,0 +1,297 @@
+"""``fpgm reproduce``: the runs behind the paper's tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from fpgm.cli.terminal import console, print_json
+
+if TYPE_CHECKING:
+    from fpgm.data.splits import Split
+    from fpgm.experiments.plan import Cell
+    from fpgm.experiments.runner import Engine, Outcome
+
+_STATES = {"done": "[green]done[/]", "kept": "[dim]done before[/]", "failed": "[bold red]failed[/]"}
+
+
+def reproduce(
+    table: Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "all"],
+    *,
+    data: Path,
+    out: Path,
+    preset: Literal["paper", "mini"] = "paper",
+    protocol: Literal["paper", "strict"] = "paper",
+    methods: list[str] | None = None,
+    labeled: list[str] | None = None,
+    seeds: list[str] | None = None,
+    iterations: int | None = None,
+    set: list[str] | None = None,
+    dry_run: bool = False,
+    engine: Literal["local", "ray"] = "local",
+    jobs: int = 1,
+    cpus: int | None = None,
+    ray_address: str | None = None,
+    accelerator: str = "auto",
+    precision: str = "auto",
+    json: bool = False,
+) -> int:
+    """Compute the runs behind a table of the paper; the same command goes on where it was stopped or killed.
+
+    Each run is a folder OUT/PROTOCOL/PRESET/LABELED/NAME/seed-N: trained, then evaluated on all test and unseen sets.
+    What is done is not computed again, tables share their runs, and several commands may work on one OUT. A run that
+    fails is tried twice again, then reported; the exit code is then 1.
+
+    Args:
+        table: main and zero-shot (the same runs), ablation-loss, ablation-prior, gamma, or all.
+        data: the store that `fpgm data prepare` or `fpgm data synth` made; its split PROTOCOL-0 is used, and made if it
+            is not there.
+        out: folder of all runs.
+        preset: where the defaults come from: the paper's setting, or a small one for a CPU.
+        protocol: of the split: paper (at random) or strict (videos and near duplicates stay on one side).
+        methods: rows of main and zero-shot, with commas or spaces; all methods if not given. `fpgm-released` is fpgm by
+            the released code's recipe.
+        labeled: numbers or percentages of training images whose masks may be used; the table's own if not given: 5% 10%
+            20%, for ablations and gamma 5% 10%.
+        seeds: of weights, batches and augmentation; 0 if not given. The split is the same for all.
+        iterations: number of steps; the preset's if not given.
+        set: further settings of all runs as key=value, as `fpgm train` takes them.
+        dry_run: show the plan and how long it would take, from a few real steps of each method; writes nothing.
+        engine: local (this machine) or ray (a Ray cluster).
+        jobs: runs at a time on this machine; more than one are processes of their own.
+        cpus: processors of each run; those of this machine divided by --jobs if not given.
+        ray_address: of a Ray cluster; one is started on this machine if not given.
+        accelerator: auto, cpu, cuda, mps …, as in Lightning Fabric.
+        precision: auto takes bf16-mixed where the processor has it; otherwise e.g. 32-true, 16-mixed.
+        json: print JSON for programs.
+    """
+    from fpgm.experiments.cells import is_done
+    from fpgm.experiments.plan import SEEDS, check, find_split, plan
+    from fpgm.experiments.plan import Table as TableName
+
+    cells = plan(
+        get_args(TableName) if table == "all" else [table],
+        store=data,
+        out=out,
+        protocol=protocol,
+        preset=preset,
+        methods=_words(methods),
+        labeled=_words(labeled),
+        seeds=[_seed(word) for word in _words(seeds) or []] or SEEDS,
+        settings=[*(set or []), *([] if iterations is None else [f"train.iterations={iterations}"])],
+    )
+    check(cells)
+    split = find_split(data, protocol, save=not dry_run)
+    for share in dict.fromkeys(cell.labeled for cell in cells):
+        split.labeled(share)  # refuses what it cannot give
+    threads = _threads(jobs, cpus)
+    if dry_run:
+        return _show_plan(cells, jobs, _measure(cells, split, accelerator, precision), json)
+    output = console(stderr=json)
+    if all(is_done(cell.folder) for cell in cells):
+        return _show_outcomes(cells, [], output, json)
+    computing = _engine(engine, jobs, threads, ray_address, accelerator, precision, output)
+    outcomes = _run(cells, computing, _Display(output, len(cells), alone=jobs == 1 and engine == "local"))
+    return 130 if outcomes is None else _show_outcomes(cells, outcomes, output, json)
+
+
+def _words(texts: Sequence[str] | None) -> list[str] | None:
+    """Return the words of an option that takes commas as well as spaces, None for none."""
+    return [word.strip() for text in texts or () for word in text.split(",") if word.strip()] or None
+
+
+def _seed(word: str) -> int:
+    if not word.isdecimal():
+        raise ValueError(f"a seed is a whole number, 0 or more, not {word!r}")
+    return int(word)
+
+
+def _threads(jobs: int, cpus: int | None) -> int:
+    """Return the number of threads of each run, and take so many for this process."""
+    import torch
+
+    if jobs < 1 or (cpus is not None and cpus < 1):
+        raise ValueError(f"--jobs {jobs} and --cpus {cpus}: both must be at least 1")
+    threads = cpus or max(1, torch.get_num_threads() // jobs)
+    torch.set_num_threads(threads)
+    return threads
+
+
+def _engine(
+    name: str, jobs: int, threads: int, address: str | None, accelerator: str, precision: str, output: Console
+) -> Engine:
+    """Return what computes the cells; training draws its bar only where it is alone."""
+    from fpgm.experiments.cluster import Cluster
+    from fpgm.experiments.processes import Processes
+    from fpgm.experiments.runner import Here
+    from fpgm.experiments.work import make_steps
+
+    if name == "ray":
+        steps = make_steps(accelerator, precision)
+        return Cluster(steps, address=address, jobs=jobs, cpus=threads, accelerator=accelerator)
+    if jobs > 1:
+        return Processes(make_steps(accelerator, precision), jobs, threads)
+    return Here(make_steps(accelerator, precision, output))
+
+
+def _run(cells: Sequence[Cell], engine: Engine, display: _Display) -> list[Outcome] | None:
+    """Compute the cells; None if somebody stopped it."""
+    from fpgm.experiments.runner import run
+
+    try:
+        with display.progress:
+            return run(cells, engine, display)
+    except KeyboardInterrupt:
+        display.output.print(f"stopped with {display.done} of {len(cells)} runs done; the same command goes on")
+        return None
+
+
+class _Display:
+    """Tells how far the runs are: a line with a bar, or plain lines where training draws a bar of its own."""
+
+    def __init__(self, output: Console, total: int, *, alone: bool) -> None:
+        self.output, self.total, self.alone = output, total, alone
+        self.done = self.failed = self.computed = 0
+        self.began = time.monotonic()
+        self.patient = False
+        self.running: list[str] = []
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=output,
+            disable=alone or not output.is_terminal,
+        )
+        self.task = self.progress.add_task("", total=total, left="")
+
+    def started(self, cell: Cell) -> None:
+        """Name the run."""
+        self.running.append(cell.name)
+        if self.alone:
+            self._say(f"[{self.done + self.failed + 1}/{self.total}] {cell.name}{self._left()}")
+        self._update()
+
+    def ended(self, outcome: Outcome, again: bool) -> None:
+        """Count the run, and say so."""
+        name = outcome.cell.name
+        if name in self.running:
+            self.running.remove(name)
+        self.done += outcome.state in ("done", "kept")
+        self.failed += outcome.state == "failed" and not again
+        self.computed += outcome.state == "done" or (outcome.state == "failed" and not again)
+        if outcome.state == "failed":
+            self._say(f"{name} failed: {outcome.error}; {'it is tried again' if again else 'given up'}")
+        elif outcome.state == "done":
+            self._say(f"{name} done in {duration(outcome.seconds)}")
+        self._update()
+
+    def waiting(self, count: int) -> None:
+        """Say once that others are at work."""
+        if not self.patient:
+            self._say(f"waiting for another command, which computes the runs that are left: {count}")
+        self.patient = True
+
+    def _left(self) -> str:
+        if not self.computed:
+            return ""
+        each = (time.monotonic() - self.began) / self.computed
+        return f", about {duration(each * (self.total - self.done - self.failed))} left"
+
+    def _update(self) -> None:
+        names = ", ".join(self.running[:2]) + (f" and {len(self.running) - 2} more" if len(self.running) > 2 else "")
+        self.progress.update(
+            self.task, description=names, completed=self.done + self.failed, left=self._left().strip(", ")
+        )
+
+    def _say(self, text: str) -> None:
+        self.output.print(text, markup=False, highlight=False)
+
+
+def _measure(cells: Sequence[Cell], split: Split, accelerator: str, precision: str) -> dict[Cell, tuple[float, float]]:
+    """Return the seconds of a step and of the whole run, for each cell that is not done."""
+    from fpgm.experiments.timing import times
+
+    with console(stderr=True).status("measuring") as status:
+
+        def tell(cell: Cell) -> None:
+            status.update(f"measuring steps of {cell.variant.name}")
+
+        return times(cells, split, accelerator=accelerator, precision=precision, tell=tell)
+
+
+def _show_plan(cells: Sequence[Cell], jobs: int, measured: Mapping[Cell, tuple[float, float]], json: bool) -> int:
+    """Print the plan with its times."""
+    total = sum(seconds for _, seconds in measured.values()) / jobs
+    if json:
+        named = {cell: {"step_seconds": step, "seconds": whole} for cell, (step, whole) in measured.items()}
+        print_json(
+            cells=[_record(cell) | {"done": cell not in named} | named.get(cell, {}) for cell in cells], seconds=total
+        )
+        return 0
+    rows: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        rows.setdefault((cell.labeled, cell.variant.name), []).append(cell)
+    title = f"{cells[0].preset}, {cells[0].config().train.iterations} iterations, split {cells[0].split}"
+    table = Table("labelled", "run", "seeds", title=title, title_justify="left")
+    for name in ("runs", "done", "a step", "time"):
+        table.add_column(name, justify="right")
+    for (labeled, name), row in rows.items():
+        left = [measured[cell] for cell in row if cell in measured]
+        shown = (f"{left[0][0]:.3g} s", duration(sum(whole for _, whole in left))) if left else ()
+        seeds = " ".join(str(cell.seed) for cell in row)
+        table.add_row(labeled, name, seeds, str(len(row)), str(len(row) - len(left)), *shown)
+    output = console()
+    output.print(table)
+    at_once = f", {jobs} at a time" if jobs > 1 else ""
+    output.print(f"{len(measured)} of {len(cells)} runs to compute{at_once}: about {duration(total)}", highlight=False)
+    return 0
+
+
+def _show_outcomes(cells: Sequence[Cell], outcomes: Sequence[Outcome], output: Console, json: bool) -> int:
+    """Print what became of each cell, those without an outcome being done before; 1 if any failed."""
+    found = {outcome.cell: outcome for outcome in outcomes}
+    failed = sum(outcome.state == "failed" for outcome in outcomes)
+    if json:
+        states = {cell: {"state": outcome.state, "error": outcome.error} for cell, outcome in found.items()}
+        kept = {"state": "kept", "error": None}
+        print_json(cells=[_record(cell) | states.get(cell, kept) for cell in cells], failed=failed)
+        return int(failed > 0)
+    table = Table("labelled", "run", "seed", "state", "time", "reason", title="Runs", title_justify="left")
+    for cell in cells:
+        outcome = found.get(cell)
+        state = outcome.state if outcome else "kept"
+        spent = duration(outcome.seconds) if outcome and state != "kept" else ""
+        reason = Text((outcome.error if outcome else None) or "")
+        table.add_row(cell.labeled, cell.variant.name, str(cell.seed), _STATES[state], spent, reason)
+    output.print(table)
+    if failed:
+        advice = "where it happened is in error.txt of their folders; the same command tries them again"
+        output.print(f"{failed} of {len(cells)} runs failed; {advice}", highlight=False)
+    return int(failed > 0)
+
+
+def _record(cell: Cell) -> dict[str, Any]:
+    return {
+        "folder": str(cell.folder),
+        "tables": cell.tables,
+        "variant": cell.variant.name,
+        "labeled": cell.labeled,
+        "seed": cell.seed,
+        "settings": list(cell.settings),
+    }
+
+
+def duration(seconds: float) -> str:
+    """Write a time for a person: 12 s, 5 min, 2 h 5 min, 3 d 4 h."""
+    for unit, name, part, small in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name} {seconds % unit // part:.0f} {small}"
+    return f"{seconds / 60:.0f} min" if seconds >= 100 else f"{seconds:.0f} s"

@@ -1,0 +1,85 @@
+"""What a cell leaves in its folder beside the run itself: ``cell.json``, and a lock while it is computed."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fpgm.experiments.plan import Cell
+from fpgm.files import write_text
+
+LOCK = ".lock"
+
+
+class Record(BaseModel):
+    """``cell.json``: attempts that came to an end, the state after the last of them, and the seconds of all."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["fpgm-cell-1"] = "fpgm-cell-1"
+    table: list[str]
+    variant: str
+    settings: list[str]
+    attempts: int
+    state: Literal["done", "failed"]
+    error: str | None = None
+    seconds: float
+
+
+def read(folder: Path) -> Record | None:
+    """Return the record of a cell, or None where there is none that can be read."""
+    try:
+        return Record.model_validate_json((folder / "cell.json").read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def write(cell: Cell, seconds: float, error: str | None = None) -> Record:
+    """Add an attempt to the record of a cell; no error means that it is done."""
+    before = read(cell.folder)
+    record = Record(
+        table=cell.tables,
+        variant=cell.variant.name,
+        settings=list(cell.settings),
+        attempts=1 + (before.attempts if before else 0),
+        state="failed" if error else "done",
+        error=error,
+        seconds=round(seconds + (before.seconds if before else 0), 3),
+    )
+    write_text(cell.folder / "cell.json", record.model_dump_json(indent=1) + "\n")
+    return record
+
+
+def is_done(folder: Path) -> bool:
+    """Whether nothing is left to compute."""
+    record = read(folder)
+    return bool(record and record.state == "done" and (folder / "evaluation" / "evaluation.json").is_file())
+
+
+@contextmanager
+def claim(folder: Path) -> Iterator[bool]:
+    """Keep other processes from a cell; False if one of them has it.
+
+    The lock is the operating system's: it ends with the process, however that ends, and no forked child inherits it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except (BlockingIOError, PermissionError):  # which of the two depends on the system
+            free = False
+        yield free
+
+
+def is_taken(folder: Path) -> bool:
+    """Whether another process computes the cell; must not be asked by the one that does, which would lose it."""
+    if not (folder / LOCK).is_file():
+        return False
+    with claim(folder) as free:
+        return not free

@@ -1,0 +1,110 @@
+"""Cells in processes of this machine, one process per attempt: what one of them breaks stays its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+
+import torch
+
+from fpgm.experiments.plan import Cell
+from fpgm.experiments.runner import Outcome, Steps, attempt, record
+
+
+@dataclass
+class _Job:
+    cell: Cell
+    process: SpawnProcess
+    result: Connection
+    began: float
+
+
+class Processes:
+    """So many processes at a time.
+
+    Args:
+        steps: how a cell is computed; must be importable by name.
+        jobs: cells at a time.
+        threads: of each of them.
+    """
+
+    def __init__(self, steps: Steps, jobs: int, threads: int) -> None:
+        self.steps, self.jobs, self.threads = steps, jobs, threads
+        self._jobs: list[_Job] = []
+        self._context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half
+
+    def free(self) -> bool:
+        """Whether a process may be started."""
+        return len(self._jobs) < self.jobs
+
+    def running(self) -> int:
+        """Number of processes."""
+        return len(self._jobs)
+
+    def start(self, cell: Cell) -> None:
+        """Start a process for a cell; not a daemon, because training has children of its own."""
+        result, sender = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_work, args=(cell, self.steps, self.threads, sender))
+        process.start()
+        sender.close()
+        self._jobs.append(_Job(cell, process, result, time.monotonic()))
+
+    def wait(self) -> list[Outcome]:
+        """Give the cells whose processes have ended."""
+        ended = wait([job.process.sentinel for job in self._jobs], timeout=1)
+        gone = [job for job in self._jobs if job.process.sentinel in ended]
+        self._jobs = [job for job in self._jobs if job not in gone]
+        return [_outcome(job) for job in gone]
+
+    def stop(self) -> None:
+        """Let each process finish its step and save; a second Ctrl-C ends them at once."""
+        for job in self._jobs:
+            job.process.terminate()
+        try:
+            for job in self._jobs:
+                job.process.join()
+        except KeyboardInterrupt:
+            for job in self._jobs:
+                job.process.kill()
+            raise
+
+
+def _outcome(job: _Job) -> Outcome:
+    """Read what a process that has ended sent, or say that it died."""
+    try:
+        outcome: Outcome = job.result.recv()
+        return outcome
+    except EOFError:
+        job.process.join()
+        reason = (
+            f"its process died (exit code {job.process.exitcode}; -9 often means that memory ran out): "
+            "free memory or use fewer --jobs"
+        )
+        return record(job.cell, time.monotonic() - job.began, reason)
+    finally:
+        job.result.close()
+
+
+def _work(cell: Cell, steps: Steps, threads: int, result: Connection) -> None:
+    """Attempt a cell and send the outcome; nothing is sent by one that was asked to stop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one decides
+    threading.Thread(target=_follow, daemon=True).start()
+    torch.set_num_threads(threads)
+    try:
+        result.send(attempt(cell, steps))
+    except KeyboardInterrupt:
+        return
+
+
+def _follow() -> None:
+    """Stop this process when its parent has died."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,56 @@
+"""The two steps of a cell: training and evaluation."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from fpgm.evaluation import evaluate_run
+from fpgm.experiments.plan import Cell
+from fpgm.experiments.runner import Steps
+from fpgm.training.run import train
+from fpgm.training.trainer import Stopped, Trainer
+
+
+def make_steps(accelerator: str, precision: str, console: Console | None = None) -> Steps:
+    """Return the steps of real cells.
+
+    Args:
+        accelerator: as training takes it.
+        precision: as training takes it.
+        console: where both show how far they are; None where several cells are computed at a time.
+    """
+    return Steps(
+        train=partial(train_cell, accelerator=accelerator, precision=precision, console=console),
+        evaluate=partial(evaluate_cell, console=console),
+    )
+
+
+def train_cell(cell: Cell, *, accelerator: str, precision: str, console: Console | None) -> torch.device:
+    """Train a cell and return the device on which that was done."""
+    return trained(cell, accelerator, precision, console).fabric.device
+
+
+def trained(cell: Cell, accelerator: str, precision: str, console: Console | None = None) -> Trainer:
+    """Train a cell, from its last checkpoint on; one that is asked to stop saves and is an interrupt."""
+    try:
+        return train(
+            cell.config(), cell.folder, resume=True, accelerator=accelerator, precision=precision, console=console
+        )
+    except Stopped:
+        raise KeyboardInterrupt from None  # no failure of this cell, and no other is to be begun
+
+
+def evaluate_cell(cell: Cell, device: torch.device, *, console: Console | None) -> Path:
+    """Evaluate a cell on all test and unseen sets."""
+    if console is None:
+        return evaluate_run(cell.folder, cell.store, device=device)
+    with console.status("evaluating") as status:
+
+        def advance(name: str, done: int, total: int) -> None:
+            status.update(f"evaluating {name}: {done} of {total} images")
+
+        return evaluate_run(cell.folder, cell.store, device=device, advance=advance)

@@ -1,0 +1,173 @@
+"""``fpgm reproduce`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fpgm.cli import main
+from fpgm.cli.reproduce import duration
+from fpgm.experiments import work
+from fpgm.training.trainer import Stopped
+
+TINY = ["net.arguments={channels: [4, 4, 4, 4, 4]}", "data.batch_labeled=2", "data.batch_unlabeled=2"]
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("COLUMNS", "200")
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def command(store: Path, out: Path, *more: str, table: str = "main", iterations: int = 4) -> list[str]:
+    options = ["--data", str(store), "--out", str(out), "--preset", "mini", "--protocol", "strict"]
+    options += ["--labeled", "10%", "--iterations", str(iterations), "--precision", "32-true", *more]
+    return ["reproduce", table, *options, "--set", *TINY, "train.log_every=1", "train.save_every=2"]
+
+
+TWO = ("--methods", "supervised,fpgm")
+
+
+def runs(out: Path) -> dict[str, dict[str, Any]]:
+    """Return the records of all cells by the name of their variant."""
+    return {path.parts[-3]: json.loads(path.read_text()) for path in out.rglob("cell.json")}
+
+
+def test_a_table_is_computed_once(phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(phantom_store, tmp_path, *TWO)) == 0
+    assert "[1/2] 10% supervised seed 0" in capsys.readouterr().out
+    for name in ("supervised", "fpgm"):
+        folder = tmp_path / "strict" / "mini" / "10pct" / name / "seed-0"
+        assert (folder / "evaluation" / "evaluation.json").is_file() and (folder / "model" / "model.json").is_file()
+        assert len(list((folder / "evaluation").glob("*.csv"))) == 6
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert main(command(phantom_store, tmp_path, *TWO)) == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    assert capsys.readouterr().out.count("done before") == 2
+    assert main(command(phantom_store, tmp_path, *TWO, "--json", table="zero-shot")) == 0
+    assert [cell["state"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["kept", "kept"]
+    assert main(command(phantom_store, tmp_path, *TWO, iterations=5)) == 2
+    assert "train.iterations: 4 -> 5" in capsys.readouterr().err
+
+
+def test_a_plan_is_shown_with_times_and_writes_nothing(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    dry = ["--methods", "supervised", "--seeds", "0,1", "2", "--dry-run"]
+    assert main(command(phantom_store, out, *dry, iterations=30_000)) == 0
+    shown = capsys.readouterr().out
+    assert "0 1 2" in shown and "3 of 3 runs to compute: about" in shown and "split strict-0" in shown
+    assert main(command(phantom_store, out, *dry, "--json", iterations=30_000)) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert [cell["seed"] for cell in plan["cells"]] == [0, 1, 2]
+    assert plan["cells"][0]["seconds"] >= 30_000 * plan["cells"][0]["step_seconds"]
+    assert plan["seconds"] == pytest.approx(sum(cell["seconds"] for cell in plan["cells"]))
+    assert not out.exists()
+
+
+def test_a_failure_is_reported_and_stops_nobody(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = work.train
+
+    def train(config: Any, *arguments: Any, **options: Any) -> Any:
+        if config.method == "supervised":
+            raise RuntimeError("out of [memory]")
+        return real(config, *arguments, **options)
+
+    monkeypatch.setattr(work, "train", train)
+    assert main(command(phantom_store, tmp_path, *TWO)) == 1
+    shown = capsys.readouterr().out
+    assert "RuntimeError: out of [memory]" in shown and "1 of 2 runs failed" in shown
+    assert runs(tmp_path)["supervised"]["attempts"] == 3 and runs(tmp_path)["fpgm"]["state"] == "done"
+    monkeypatch.undo()
+    assert main(command(phantom_store, tmp_path, *TWO)) == 0
+    assert runs(tmp_path)["supervised"]["state"] == "done"
+
+
+def test_stopped_it_says_how_to_go_on(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(*_: Any, **__: Any) -> Any:
+        raise Stopped(3)
+
+    monkeypatch.setattr(work, "train", train)
+    assert main(command(phantom_store, tmp_path, *TWO)) == 130
+    assert "stopped with 0 of 2 runs done; the same command goes on" in capsys.readouterr().out
+    assert runs(tmp_path) == {}
+
+
+def test_killed_it_goes_on(phantom_store: Path, tmp_path: Path) -> None:
+    words = command(phantom_store, tmp_path, "--methods", "supervised", iterations=16)
+    process = subprocess.Popen([sys.executable, "-m", "fpgm", *words], stdout=subprocess.DEVNULL)
+    folder, deadline = tmp_path / "strict" / "mini" / "10pct" / "supervised" / "seed-0", time.monotonic() + 120
+    while not (folder / "checkpoints" / "last.safetensors").is_file():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (folder / "cell.json").exists()
+    kept = (folder / "metrics.csv").read_text().splitlines()[1]
+    assert main(words) == 0
+    rows = (folder / "metrics.csv").read_text().splitlines()
+    assert rows[1].startswith(kept)  # speed and all: the first step was not computed again
+    assert len(rows) == 17 and runs(tmp_path)["supervised"]["attempts"] == 1
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_several_at_a_time(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    if engine == "ray":
+        pytest.importorskip("ray")
+    chosen = ("--methods", "supervised", "--seeds", "0", "1", "--engine", engine, "--jobs", "2", "--cpus", "1")
+    assert main(command(phantom_store, tmp_path, *chosen, iterations=2)) == 0
+    assert capsys.readouterr().out.count("supervised seed") == 2
+    assert [record["state"] for record in runs(tmp_path).values()] == ["done"]
+    assert len(list(tmp_path.rglob("evaluation.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--methods", "unimach"], "near it: unimatch"),
+        (["--seeds", "-1"], "a seed is a whole number"),
+        (["--jobs", "0"], "must be at least 1"),
+        (["--labeled", "half"], "a number or a percentage"),
+        (["--labeled", "1%"], "1% labelled images are 0"),
+    ],
+)
+def test_what_makes_no_plan_is_a_sentence(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: list[str], said: str
+) -> None:
+    assert main(command(phantom_store, tmp_path / "out", *wrong)) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_store_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(tmp_path / "none", tmp_path / "out")) == 2
+    assert "fpgm data prepare" in capsys.readouterr().err
+
+
+def test_times_are_written_for_people() -> None:
+    assert [duration(seconds) for seconds in (7.4, 99, 600, 7500, 100_000)] == [
+        "7 s",
+        "99 s",
+        "10 min",
+        "2 h 5 min",
+        "1 d 3 h",
+    ]

@@ -1,0 +1,73 @@
+"""Cells that take no time: their folder says what they are to do, and who did it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import torch
+
+from fpgm.experiments.plan import Cell, Variant
+from fpgm.experiments.runner import Outcome, Steps
+
+
+def cell(out: Path, name: str = "supervised", seed: int = 0) -> Cell:
+    variant = Variant(name, "supervised")
+    return Cell(out / name / f"seed-{seed}", variant, "5%", seed, "mini", out / "store", "paper-0", ())
+
+
+def note(cell: Cell, file: str, text: object) -> None:
+    with (cell.folder / file).open("a") as stream:
+        stream.write(f"{text}\n")
+
+
+def notes(cell: Cell, file: str) -> list[str]:
+    path = cell.folder / file
+    return path.read_text().split() if path.is_file() else []
+
+
+def train(cell: Cell) -> str:
+    """Do what the name of the variant says, once or always, and note the process."""
+    first = not notes(cell, "trained")
+    note(cell, "trained", os.getpid())
+    note(cell, "threads", torch.get_num_threads())
+    deed = cell.variant.name
+    if deed == "broken" or (deed == "shaky" and first):
+        raise RuntimeError("the disk is on fire")
+    if deed == "mistaken":
+        raise ValueError("a sentence for the user")
+    if deed == "dying" and first:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if deed == "hanging" and first:
+        time.sleep(120)
+    if deed == "slow":
+        time.sleep(0.3)
+    return "device"
+
+
+def evaluate(cell: Cell, device: str) -> None:
+    assert device == "device"
+    folder = cell.folder / "evaluation"
+    folder.mkdir(exist_ok=True)
+    (folder / "evaluation.json").write_text("{}")
+
+
+STEPS = Steps(train, evaluate)
+
+
+class Diary:
+    """A watcher that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def started(self, cell: Cell) -> None:
+        self.lines.append(f"started {cell.variant.name} {cell.seed}")
+
+    def ended(self, outcome: Outcome, again: bool) -> None:
+        self.lines.append(f"{outcome.state} {outcome.cell.variant.name} {outcome.cell.seed}{' again' * again}")
+
+    def waiting(self, count: int) -> None:
+        self.lines.append(f"waiting {count}")

@@ -1,0 +1,137 @@
+"""Which cells a table has, where they lie, and what is refused before anything is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from fpgm.data.splits import Split
+from fpgm.experiments.plan import LABELED, ROWS, SPLIT_SEED, Cell, Table, check, find_split, plan
+from fpgm.methods import METHODS
+
+TABLES = get_args(Table)
+
+
+def make(tmp_path: Path, *tables: Any, **options: Any) -> list[Cell]:
+    return plan(tables, store=tmp_path / "store", out=tmp_path / "out", **options)
+
+
+def names(cells: list[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.variant.name for cell in cells))
+
+
+def test_the_comparison_is_methods_times_labels_times_seeds(tmp_path: Path) -> None:
+    cells = make(tmp_path, "main", seeds=[0, 1])
+    assert len(cells) == 12 * 3 * 2 and names(cells) == list(METHODS)
+    assert {cell.labeled for cell in cells} == {"5%", "10%", "20%"}
+    assert len({cell.folder for cell in cells}) == len(cells)
+
+
+def test_all_tables_together_compute_each_cell_once(tmp_path: Path) -> None:
+    """At 5 and 10 %: 12 methods, 3 + 2 + 4 variants of fpgm beside fpgm itself; at 20 % the methods alone."""
+    cells = make(tmp_path, *TABLES)
+    assert len(cells) == 2 * (12 + 3 + 2 + 4) + 12 == len({cell.folder for cell in cells})
+    assert make(tmp_path, "zero-shot") == make(tmp_path, "main")
+
+
+def test_tables_are_those_of_the_paper(tmp_path: Path) -> None:
+    def arguments(table: Table, *keys: str) -> list[tuple[Any, ...]]:
+        cells = make(tmp_path, table, labeled=["5%"])
+        return [tuple(dict(cell.config().arguments)[key] for key in keys) for cell in cells]
+
+    assert arguments("ablation-loss", "unsup", "freq") == [(0, 0), (0.5, 0), (0, 0.5), (0.5, 0.5)]
+    assert arguments("ablation-prior", "prior") == [("generic",), ("low-pass",), ("learned",)]
+    assert (0.05,) in arguments("gamma", "gamma") and (0.1,) in arguments("gamma", "gamma")
+    for table in ("ablation-loss", "ablation-prior", "gamma"):
+        assert LABELED[table] == ("5%", "10%")
+    assert all(dict(cell.config().arguments)["recipe"] == "paper" for cell in make(tmp_path, "gamma"))
+
+
+def test_folders_are_readable(tmp_path: Path) -> None:
+    cells = make(tmp_path, "gamma", protocol="strict", preset="mini", labeled=["5%", "70"], seeds=[3])
+    folders = [cell.folder.relative_to(tmp_path / "out").as_posix() for cell in cells]
+    assert folders[:2] == ["strict/mini/5pct/fpgm-gamma-0.01/seed-3", "strict/mini/5pct/fpgm/seed-3"]
+    assert folders[5] == "strict/mini/70/fpgm-gamma-0.01/seed-3"
+
+
+def test_a_seed_is_finished_before_the_next(tmp_path: Path) -> None:
+    cells = make(tmp_path, *TABLES, seeds=[1, 0])
+    assert [cell.seed for cell in cells] == sorted((cell.seed for cell in cells), reverse=True)
+    half = [cell.labeled for cell in cells if cell.seed == 1]
+    assert half == sorted(half, key=["5%", "10%", "20%"].index)
+
+
+def test_convention_the_split_is_the_same_for_all_seeds(tmp_path: Path) -> None:
+    cells = make(tmp_path, "main", seeds=[0, 1, 2], methods=["fpgm"])
+    assert {cell.split for cell in cells} == {f"paper-{SPLIT_SEED}"} == {"paper-0"}
+    assert {cell.config().train.seed for cell in cells} == {0, 1, 2}
+
+
+def test_the_released_recipe_is_there_when_asked_for(tmp_path: Path) -> None:
+    assert "fpgm-released" not in names(make(tmp_path, *TABLES))
+    (cell,) = make(tmp_path, "main", methods=["fpgm-released"], labeled=["5%"])
+    assert dict(cell.config().arguments)["recipe"] == "released"
+    assert cell.tables == ["main", "zero-shot"]
+
+
+def test_a_shared_cell_names_all_its_tables(tmp_path: Path) -> None:
+    (cell,) = make(tmp_path, "main", methods=["fpgm"], labeled=["5%"])
+    assert cell.tables == list(ROWS)
+
+
+def test_settings_reach_every_cell(tmp_path: Path) -> None:
+    cells = make(tmp_path, "main", settings=["train.iterations=7"], preset="mini")
+    assert {cell.config().train.iterations for cell in cells} == {7}
+    assert {cell.config().optimizer.name for cell in cells} == {"adamw"}
+
+
+@pytest.mark.parametrize("key", ["train.seed", "data.split", "data.labeled", "data.store", "method.gamma"])
+def test_settings_in_which_the_cells_differ_are_refused(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ValueError, match=f"{key} is what the cells of this plan differ in"):
+        make(tmp_path, "gamma", settings=[f"{key}=1"])
+
+
+def test_a_setting_of_one_method_is_refused_for_others(tmp_path: Path) -> None:
+    make(tmp_path, "main", methods=["fpgm"], settings=["method.gamma=0.1"])[0].config()
+    with pytest.raises(ValueError, match=r"no setting 'method\.gamma'"):
+        check(make(tmp_path, "main", methods=["fpgm", "supervised"], settings=["method.gamma=0.1"]))
+
+
+def test_a_wrong_method_shows_those_near_it(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="near it: unimatch"):
+        make(tmp_path, "main", methods=["unimach"])
+
+
+def test_ablations_take_no_methods(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="gamma has rows of its own: leave --methods out"):
+        make(tmp_path, "gamma", methods=["fpgm"])
+    assert "fpgm-generic" in names(make(tmp_path, *TABLES, methods=["supervised"]))
+
+
+def test_a_folder_of_other_settings_is_refused_with_the_difference(tmp_path: Path) -> None:
+    old, new = (
+        make(tmp_path, "main", methods=["fpgm"], labeled=["5%"], settings=[f"train.iterations={n}"]) for n in (5, 6)
+    )
+    check(old)
+    old[0].config().save(old[0].folder / "config.yaml")
+    check(old)
+    with pytest.raises(ValueError, match=r"seed-0 was computed with other settings: train\.iterations: 5 -> 6"):
+        check(new)
+
+
+def test_a_split_is_drawn_once_and_kept(phantom_store: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    for folder in phantom_store.glob("phantom-*"):
+        (store / folder.name).symlink_to(folder)
+    drawn = find_split(store, "paper", save=False)
+    assert not (store / "splits").exists()
+    assert find_split(store, "paper", save=True) == drawn == Split.load(store / "splits" / "paper-0")
+    before = (store / "splits" / "paper-0" / "split.json").stat().st_mtime_ns
+    find_split(store, "paper", save=True)
+    assert (store / "splits" / "paper-0" / "split.json").stat().st_mtime_ns == before
+    (store / "splits" / "paper-0").rename(store / "splits" / "strict-0")
+    with pytest.raises(ValueError, match="holds a split paper-0: rename"):
+        find_split(store, "strict", save=True)

@@ -1,0 +1,93 @@
+"""Cells in processes: side by side, dying, stopped, orphaned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fpgm.experiments import cells as on_disk
+from fpgm.experiments.plan import Cell
+from fpgm.experiments.processes import Processes
+from fpgm.experiments.runner import run
+from tests.experiments.making import STEPS, Diary, cell, notes
+
+ORPHAN = """
+import sys
+from pathlib import Path
+from fpgm.experiments.processes import Processes
+from fpgm.experiments.runner import run
+from tests.experiments.making import STEPS, Diary, cell
+if __name__ == "__main__":
+    run([cell(Path(sys.argv[1]), "hanging")], Processes(STEPS, 2, 1), Diary())
+"""
+
+
+def wait_for(cell: Cell) -> int:
+    """Wait until a cell is being trained, and say by which process."""
+    deadline = time.monotonic() + 180
+    while not notes(cell, "trained"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return int(notes(cell, "trained")[0])
+
+
+def gone(pid: int) -> bool:
+    """Wait for a process to end."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_dying_process_is_tried_again_and_harms_nobody(tmp_path: Path) -> None:
+    dying, good, diary = cell(tmp_path, "dying"), cell(tmp_path), Diary()
+    outcomes = run([dying, good], Processes(STEPS, 2, 1), diary)
+    assert {outcome.cell.variant.name: outcome.state for outcome in outcomes} == {"dying": "done", "supervised": "done"}
+    assert "failed dying 0 again" in diary.lines
+    owners = [*notes(dying, "trained"), *notes(good, "trained")]
+    assert len(set(owners)) == 3 and str(os.getpid()) not in owners
+    assert notes(good, "threads") == ["1"]
+    record = on_disk.read(dying.folder)
+    assert record is not None and record.attempts == 2
+
+
+def test_a_process_that_always_dies_is_reported(tmp_path: Path) -> None:
+    dying = cell(tmp_path, "dying")
+    (outcome,) = run([dying], Processes(STEPS, 1, 1), Diary(), retries=0)
+    assert outcome.state == "failed" and "exit code -9" in str(outcome.error)
+
+
+def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
+    hanging = cell(tmp_path, "hanging")
+
+    class Impatient(Processes):
+        def wait(self) -> list:  # type: ignore[type-arg]
+            wait_for(hanging)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run([hanging], Impatient(STEPS, 2, 1), Diary())
+    assert gone(int(notes(hanging, "trained")[0]))
+    assert on_disk.read(hanging.folder) is None and not on_disk.is_taken(hanging.folder)
+
+
+def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "orphan.py").write_text(ORPHAN)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    parent = subprocess.Popen([sys.executable, tmp_path / "orphan.py", tmp_path], env=environment)
+    worker = wait_for(cell(tmp_path, "hanging"))
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert gone(worker)
