@@ -103,11 +103,13 @@ def paper(method: str) -> dict[str, Any]:
 def mini(method: str) -> dict[str, Any]:
     """A setting for a CPU: AdamW, a few thousand iterations, no dropout; meant for a store of 128 x 128.
 
-    Methods that trust pseudo-labels from the first step on get a ramp: AdamW is confident before it is right.
+    Methods that trust pseudo-labels from the first step on get a ramp, since AdamW is confident before it is right,
+    and statistics of clean images, since a short training does not bring those of strong views near them.
     """
+    gentle = {"ramp": 0.5, "statistics": "clean"}
     return {
         "preset": "mini",
-        "arguments": {"ramp": 0.5} if method in ("fpgm", "unimatch") else {},
+        "arguments": gentle if method in ("fpgm", "unimatch") else {},
         "net": {"arguments": {"dropout": 0.0}},
         "optimizer": {"name": "adamw", "lr": 3e-4, "weight_decay": 1e-4},
         "train": {"iterations": 2000},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -19,9 +21,10 @@ from fpgm.methods.blocks import (
     staircase,
     steady_labels,
     teacher_decay,
+    unremembered,
 )
 from fpgm.nets import UNet
-from tests.methods.drive import CHANNELS
+from tests.methods.drive import CHANNELS, build, make_stream
 
 
 def test_a_teacher_moves_by_its_share_of_the_gap() -> None:
@@ -85,6 +88,41 @@ def test_steady_labels_are_of_evaluation_mode_and_leave_no_trace(training: bool)
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     confidence, expected = net.eval()(image).softmax(1).max(1)
     assert torch.equal(labels, expected) and torch.equal(keep, confidence >= 0.6)
+
+
+def test_unremembered_passes_normalise_alike_and_leave_the_statistics() -> None:
+    net, image = nn.Sequential(nn.Conv2d(3, 2, 1), nn.BatchNorm2d(2)).train(), torch.rand(4, 3, 4, 4)
+    before = net[1].running_mean.clone()
+    with unremembered(net):
+        inside = net(image)
+    assert torch.equal(net[1].running_mean, before) and net[1].momentum == 0.1
+    assert torch.equal(net(image), inside) and not torch.equal(net[1].running_mean, before)
+    with unremembered(net, active=False):
+        net(image)
+    assert not torch.equal(net[1].running_mean, before)
+
+
+@pytest.mark.parametrize("name", ["fpgm", "unimatch"])
+def test_clean_statistics_change_evaluation_alone(name: str, phantom_store: Path) -> None:
+    """Weights and losses are those of `all`; what batch norm remembers is that of labelled and weak images."""
+    found = {}
+    for statistics in ("all", "clean"):
+        method = build(name, statistics=statistics).train()
+        batch = make_stream(phantom_store, method).batch(0)
+        torch.manual_seed(0)
+        terms = method.losses(batch, at(0))
+        sum(terms.values()).backward()
+        first = method.net.encoder.blocks[0]
+        found[statistics] = (
+            float(sum(terms.values()).detach()),
+            first[0].weight.grad.clone(),
+            first[1].running_mean.clone(),
+        )
+        if statistics == "clean":  # one batch of 8, of which a tenth is remembered
+            seen = first[0](torch.cat((batch.image_l, batch.weak_u))).mean((0, 2, 3))
+            assert torch.allclose(first[1].running_mean, 0.1 * seen, atol=1e-6)
+    assert found["all"][0] == found["clean"][0] and torch.equal(found["all"][1], found["clean"][1])
+    assert not torch.equal(found["all"][2], found["clean"][2])
 
 
 def at(index: int) -> Step:

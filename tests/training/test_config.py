@@ -23,7 +23,8 @@ def test_the_paper_preset_is_the_papers() -> None:
 
 def test_the_mini_preset_lets_pseudo_labels_in_slowly() -> None:
     for name in ("fpgm", "unimatch"):
-        assert dict(resolve("mini", name, DATA).arguments)["ramp"] == 0.5
+        arguments = dict(resolve("mini", name, DATA).arguments)
+        assert (arguments["ramp"], arguments["statistics"]) == (0.5, "clean")
         assert dict(resolve("mini", name, DATA, ["method.ramp=0"]).arguments)["ramp"] == 0
     assert dict(resolve("mini", "ac_mt", DATA).arguments)["ramp"] == 1  # its own
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from fpgm.methods.base import Stage, Step
 from fpgm.nets import Backbone
 
 Module = TypeVar("Module", bound=nn.Module)
+Statistics = Literal["all", "clean"]
 
 
 def paste(inside: Tensor, outside: Tensor, box: Tensor) -> Tensor:
@@ -75,6 +78,20 @@ def steady_labels(net: nn.Module, image: Tensor, threshold: float) -> tuple[Tens
     labels = pseudo_label(net(image), threshold)
     net.train(training)
     return labels
+
+
+@contextmanager
+def unremembered(net: nn.Module, active: bool = True) -> Iterator[None]:
+    """Let batch norm normalise by the batch at hand without adding it to the statistics that evaluation uses."""
+    norms = [layer for layer in net.modules() if active and isinstance(layer, nn.BatchNorm2d)]
+    momenta = [layer.momentum for layer in norms]
+    for layer in norms:
+        layer.momentum = 0.0
+    try:
+        yield
+    finally:
+        for layer, momentum in zip(norms, momenta, strict=True):
+            layer.momentum = momentum
 
 
 def mix_views(

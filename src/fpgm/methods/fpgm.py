@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import mix_views, pass_together, staircase, steady_labels
+from fpgm.methods.blocks import Statistics, mix_views, pass_together, staircase, steady_labels, unremembered
 from fpgm.nets import Backbone
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
 from fpgm.spectrum.align import Reconstruction
@@ -47,6 +47,8 @@ class FPGM(Method):
         debias: normalise its weights.
         reconstruction: `radial` (the paper) or `ratio`.
         ramp: share of the training over which the unsupervised weights rise; 0 for none, as in the paper.
+        statistics: which passes make the batch-norm statistics of evaluation: `all`, as in the released code, or
+            `clean`, labelled and weak images alone, which look like what the network will meet. Training is the same.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class FPGM(Method):
         debias: bool = False,
         reconstruction: Reconstruction = "radial",
         ramp: float = 0.0,
+        statistics: Statistics = "all",
     ) -> None:
         super().__init__()
         if recipe == "released" and not isinstance(net, Backbone):
@@ -76,7 +79,7 @@ class FPGM(Method):
         self.feature = feature if recipe == "released" else 0.0
         self.threshold = threshold
         self.prior_kind = prior
-        self.ramp = ramp
+        self.ramp, self.statistics = ramp, statistics
         self.learns = prior == "learned" and prior_file is None and freq > 0
         source = FrequencyPrior.load(prior_file) if prior_file else FrequencyPrior(momentum, debias)
         self.align = SpectralAlignment(
@@ -123,7 +126,7 @@ class FPGM(Method):
         if perturbed is not None:
             terms["feature"] = weight * self.feature * dice(perturbed, labels, mask=keep)
         if self.freq > 0:
-            view = self.net(self.aligned(batch.weak_u, step.generator))
+            view = self._pass(self.aligned(batch.weak_u, step.generator))
             terms["freq"] = weight * self.freq * dice(view, labels, mask=keep)
             agreement = (view.argmax(1) == labels).float().mean()
         self.notes = {"confident": keep.float().mean(), "foreground": labels.float().mean()}
@@ -136,9 +139,15 @@ class FPGM(Method):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Logits of the strong views, each passed by itself, with the labels and pixels that judge them."""
         if partner is None:
-            return torch.cat([self.net(view) for view in batch.strong_u]), labels, keep
+            return torch.cat([self._pass(view) for view in batch.strong_u]), labels, keep
         mixed, targets, kept = mix_views(batch, (labels, keep), partner)
-        return torch.cat([self.net(view) for view in mixed]), torch.cat(targets), torch.cat(kept)
+        return torch.cat([self._pass(view) for view in mixed]), torch.cat(targets), torch.cat(kept)
+
+    def _pass(self, view: Tensor) -> Tensor:
+        """Logits of a strong or aligned view."""
+        with unremembered(self.net, self.statistics == "clean"):
+            logits: Tensor = self.net(view)
+        return logits
 
     def pictures(self, batch: Batch) -> dict[str, Tensor]:
         """Weak, strong and aligned views."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import mix_views, pass_together, staircase, steady_labels
+from fpgm.methods.blocks import Statistics, mix_views, pass_together, staircase, steady_labels, unremembered
 from fpgm.nets import Backbone
 
 
@@ -32,6 +32,8 @@ class UniMatch(Method):
         threshold: confidence that a pseudo-label needs; pixels below are left out of the Dice sums.
         drop: probability that a feature channel is dropped.
         ramp: share of the training over which the unsupervised weights rise; 0 for none, as the authors have it.
+        statistics: which passes make the batch-norm statistics of evaluation: `all`, as the authors have it, or
+            `clean`, without that of the strong views. They label the mix partners too.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class UniMatch(Method):
         threshold: float = 0.95,
         drop: float = 0.5,
         ramp: float = 0.0,
+        statistics: Statistics = "all",
     ) -> None:
         super().__init__()
         if not isinstance(net, Backbone):
@@ -50,7 +53,8 @@ class UniMatch(Method):
             raise ValueError(f"drop is {drop}: give a probability from 0 to below 1")
         self.net = net
         self.strong, self.feature = strong, feature
-        self.threshold, self.drop, self.ramp = threshold, drop, ramp
+        self.threshold, self.drop = threshold, drop
+        self.ramp, self.statistics = ramp, statistics
         mixes = strong > 0
         self.views = Views(strong=2 if mixes else 0, cutmix=mixes, mix=mixes)
 
@@ -68,7 +72,9 @@ class UniMatch(Method):
         weight = staircase(step, self.ramp) / 2
         if partner is not None:
             views, targets, kept = mix_views(batch, (labels, keep), partner)
-            scored = zip(self.net(torch.cat(views)).chunk(2), targets, kept, strict=True)
+            with unremembered(self.net, self.statistics == "clean"):
+                logits = self.net(torch.cat(views))
+            scored = zip(logits.chunk(2), targets, kept, strict=True)
             for number, (view, target, mask) in enumerate(scored, 1):
                 terms[f"strong_{number}"] = weight * self.strong * dice(view, target, mask=mask)
         if perturbed is not None:
