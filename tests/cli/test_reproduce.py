@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from fpgm.cli import main
-from fpgm.cli.reproduce import duration
+from fpgm.cli.watch import duration
 from fpgm.experiments import work
 from fpgm.training.trainer import Stopped
 
@@ -98,11 +98,15 @@ def test_a_failure_is_reported_and_stops_nobody(
     assert runs(tmp_path)["supervised"]["state"] == "done"
 
 
+@pytest.mark.parametrize("by", ["training", "signal"])
 def test_stopped_it_says_how_to_go_on(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     def train(*_: Any, **__: Any) -> Any:
-        raise Stopped(3)
+        if by == "training":
+            raise Stopped(3)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
 
     monkeypatch.setattr(work, "train", train)
     assert main(command(phantom_store, tmp_path, *TWO)) == 130
