@@ -1,0 +1,83 @@
+"""What a person sees while many runs are computed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+if TYPE_CHECKING:
+    from fpgm.experiments.plan import Cell
+    from fpgm.experiments.runner import Outcome
+
+
+class Display:
+    """Tells how far the runs are: a line with a bar, or plain lines where training draws a bar of its own."""
+
+    def __init__(self, output: Console, total: int, *, alone: bool) -> None:
+        self.output, self.total, self.alone = output, total, alone
+        self.done = self.failed = self.computed = 0
+        self.began = time.monotonic()
+        self.patient = False
+        self.running: list[str] = []
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=output,
+            disable=alone or not output.is_terminal,
+        )
+        self.task = self.progress.add_task("", total=total, left="")
+
+    def started(self, cell: Cell) -> None:
+        """Name the run."""
+        self.running.append(cell.name)
+        if self.alone:
+            self._say(f"[{self.done + self.failed + 1}/{self.total}] {cell.name}{self._left()}")
+        self._update()
+
+    def ended(self, outcome: Outcome, again: bool) -> None:
+        """Count the run, and say so."""
+        name = outcome.cell.name
+        if name in self.running:
+            self.running.remove(name)
+        self.done += outcome.state in ("done", "kept")
+        self.failed += outcome.state == "failed" and not again
+        self.computed += outcome.state == "done" or (outcome.state == "failed" and not again)
+        if outcome.state == "failed":
+            self._say(f"{name} failed: {outcome.error}; {'it is tried again' if again else 'given up'}")
+        elif outcome.state == "done":
+            self._say(f"{name} done in {duration(outcome.seconds)}")
+        self._update()
+
+    def waiting(self, count: int) -> None:
+        """Say once that others are at work."""
+        if not self.patient:
+            self._say(f"waiting for another command, which computes the runs that are left: {count}")
+        self.patient = True
+
+    def _left(self) -> str:
+        if not self.computed:
+            return ""
+        each = (time.monotonic() - self.began) / self.computed
+        return f", about {duration(each * (self.total - self.done - self.failed))} left"
+
+    def _update(self) -> None:
+        names = ", ".join(self.running[:2]) + (f" and {len(self.running) - 2} more" if len(self.running) > 2 else "")
+        self.progress.update(
+            self.task, description=names, completed=self.done + self.failed, left=self._left().strip(", ")
+        )
+
+    def _say(self, text: str) -> None:
+        self.output.print(text, markup=False, highlight=False)
+
+
+def duration(seconds: float) -> str:
+    """Write a time for a person: 12 s, 5 min, 2 h 5 min, 3 d 4 h."""
+    for unit, name, part, small in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if seconds >= unit:
+            return f"{seconds // unit:.0f} {name} {seconds % unit // part:.0f} {small}"
+    return f"{seconds / 60:.0f} min" if seconds >= 100 else f"{seconds:.0f} s"
