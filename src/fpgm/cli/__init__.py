@@ -21,7 +21,7 @@ from docstring_parser import parse
 from jsonargparse import ArgumentParser, Namespace
 
 from fpgm import __version__
-from fpgm.cli import checks, data, demo, prior, train
+from fpgm.cli import analyze, checks, data, demo, evaluate, export, predict, prior, report, reproduce, serve, train
 
 Command = Callable[..., int | None]
 COMMANDS: dict[str, Command | dict[str, Command]] = {
@@ -36,6 +36,13 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     },
     "prior": {"learn": prior.learn, "show": prior.show, "compare": prior.compare},
     "train": train.train,
+    "evaluate": evaluate.evaluate,
+    "predict": predict.predict,
+    "export": export.export,
+    "serve": serve.serve,
+    "reproduce": reproduce.reproduce,
+    "analyze": {"signature": analyze.signature, "specificity": analyze.specificity},
+    "report": report.report,
 }
 
 
@@ -103,6 +110,8 @@ def _settings(parameter: Parameter, hint: Any, option: bool) -> dict[str, Any]:
         settings["required"] = True
     elif parameter.default is not Parameter.empty:
         settings["default"] = parameter.default
+        if not option:
+            settings["nargs"] = "?"
     return settings
 
 

@@ -1,0 +1,159 @@
+"""Load `fpgm serve` on loopback: requests per second, latency, errors and memory; beside it the predictor alone.
+
+    python benchmarks/serve.py [--seconds 30] [--clients 8] [--size 256] [--run RUN]
+
+The model is the paper's UNet with weights of chance unless a run is given, the frame a JPEG of 622 x 529. Clients and
+server share the machine. The exit code is 1 if a request fails or the memory is not flat.
+"""
+
+from __future__ import annotations
+
+from harness import row
+
+import argparse
+import io
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import numpy as np
+
+FLAT = 1.1  # of the memory's median in the last third over that in the first third after the warm-up
+
+
+def make_run(folder: Path, size: int) -> Path:
+    """Write a model of the paper's UNet."""
+    from fpgm.card import ModelCard
+    from fpgm.model import save_model
+    from fpgm.nets import build
+
+    save_model(folder / "model", build("unet"), ModelCard(net="unet", arguments={}, size=size, training={}))
+    return folder
+
+
+def make_frame() -> bytes:
+    """A phantom as a JPEG file of the size of a Kvasir frame."""
+    from PIL import Image
+
+    from fpgm.data.synthetic import phantom
+
+    picture = Image.fromarray(phantom("phantom-a", 0, size=512).image).resize((622, 529))
+    picture.save(file := io.BytesIO(), "jpeg", quality=92)
+    return file.getvalue()
+
+
+@contextmanager
+def serving(run: Path) -> Iterator[tuple[int, int]]:
+    """Give port and process id of a server."""
+    command = [sys.executable, "-m", "fpgm", "serve", str(run), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
+            assert found, said
+            yield int(found.group(1)), process.pid
+        finally:
+            process.terminate()
+
+
+def ask(port: int, frame: bytes, end: float, spent: list[float], errors: list[str]) -> None:
+    """One client: send the frame over and over on one connection."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        try:
+            connection.request("POST", "/api/predict", frame)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != 200 or b'"polyps"' not in body:
+                errors.append(f"{answer.status} {body[:200]!r}")
+        except (OSError, HTTPException) as error:
+            errors.append(repr(error))
+            connection.close()
+        spent.append(time.perf_counter() - start)
+
+
+def load(port: int, pid: int, frame: bytes, clients: int, seconds: float) -> tuple[list[float], list[str], list[float]]:
+    """Let clients ask at the same time: seconds of each request, errors, and the server's memory in MB over time."""
+    spent: list[float] = []
+    errors: list[str] = []
+    memory: list[float] = []
+    end = time.perf_counter() + seconds
+    threads = [threading.Thread(target=ask, args=(port, frame, end, spent, errors)) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    while time.perf_counter() < end:
+        memory.append(resident(pid))
+        time.sleep(min(0.25, seconds / 20))
+    for thread in threads:
+        thread.join()
+    return spent, errors, memory
+
+
+def resident(pid: int) -> float:
+    """Memory of a process in MB, without the pages it shares with files and other processes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
+
+
+def alone(run: Path, frame: bytes, seconds: float) -> float:
+    """Images per second of the same work in this process, one after the other."""
+    from fpgm.data.prepare import read_picture
+    from fpgm.serving.predictor import describe, load_predictor
+
+    predictor, count = load_predictor(run), 0
+    predictor.predict([read_picture(frame)])
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        masks, probabilities = predictor.predict([read_picture(frame)])
+        describe(masks[0], probabilities[0])
+        count += 1
+    return count / (time.perf_counter() - start)
+
+
+def measure(run: Path, clients: int, seconds: float) -> bool:
+    """Print the figures; return whether all went well."""
+    frame = make_frame()
+    before = alone(run, frame, seconds / 6)
+    with serving(run) as (port, pid):
+        load(port, pid, frame, clients, seconds / 6)  # warm-up
+        start = time.perf_counter()
+        spent, errors, memory = load(port, pid, frame, clients, seconds)
+        rate = len(spent) / (time.perf_counter() - start)  # the last requests end a little later
+    bare = (before + alone(run, frame, seconds / 6)) / 2
+    middle, late = np.percentile(spent, [50, 95])
+    third = max(1, len(memory) // 3)
+    first, last = float(np.median(memory[:third])), float(np.median(memory[-third:]))
+    print(f"  {clients} clients for {seconds:g} s: {len(spent)} requests, {rate:.1f} per second, {len(errors)} errors")
+    print(f"  the predictor alone: {bare:.1f} per second; the server has {rate / bare:.2f}x of it")
+    row("latency, median", float(middle))
+    row("latency, 95th percentile", float(late))
+    print(f"  memory: {first:.0f} MB in the first third, {last:.0f} in the last, at most {max(memory):.0f}")
+    for error in sorted(set(errors))[:5]:
+        print(f"  error: {error}")
+    return not errors and last <= FLAT * first
+
+
+def main() -> int:
+    """Load the server of a run, or of a new model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--size", type=int, default=256, help="of the new model's images")
+    parser.add_argument("--run", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run = options.run or make_run(Path(folder), options.size)
+        return 0 if measure(run, options.clients, options.seconds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

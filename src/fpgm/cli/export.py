@@ -1,0 +1,57 @@
+"""``fpgm export``: a trained model for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from fpgm.cli.terminal import console
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def export(
+    model: Path,
+    *,
+    out: Path,
+    format: Literal["onnx", "torch"] = "onnx",
+    int8: bool = False,
+    images: list[str] | None = None,
+) -> None:
+    """Write a model as one file for other programs, once it is seen to agree with the original.
+
+    An ONNX file has a dynamic batch and the model's card inside, and `fpgm predict` takes it without torch. A model
+    that does not agree is refused, and no file is left.
+
+    Args:
+        model: run folder or model folder.
+        out: file to write, .onnx or .pt2.
+        format: onnx, or torch for a program of torch.export.
+        int8: compute in 8-bit integers, smaller, faster and less exact; ONNX only.
+        images: files, folders or patterns to compare on, half of them to calibrate int8; phantoms if not given.
+    """
+    from fpgm.serving.export import export_onnx, export_torch
+
+    if int8 and format != "onnx":
+        raise ValueError("--int8 is for --format onnx alone")
+    pictures = _read(images) if images else None
+    if format == "onnx":
+        report = export_onnx(model, out, int8=int8, pictures=pictures)
+    else:
+        report = export_torch(model, out, pictures=pictures)
+    kind = "images" if images else "phantom images"
+    console().print(
+        f"{out} written, {report.size / 2**20:.1f} MiB; compared with the original on {report.images} {kind}, "
+        f"in {report.found} of which it finds something: probabilities differ by up to {report.max_difference:.2g}, "
+        f"Dice of the masks {report.dice:.4f} on average, {report.least_dice:.4f} at least",
+        highlight=False,
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _read(images: list[str]) -> list[Image]:
+    from fpgm.serving.inputs import find_sources, open_frames
+
+    return [picture for source in find_sources(images) for picture in open_frames(source.path).pictures]

@@ -1,0 +1,84 @@
+"""``fpgm predict``: a model on one's own images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from fpgm.cli.terminal import console, progress_bars
+
+if TYPE_CHECKING:
+    from fpgm.serving.folders import Summary
+
+KINDS: list[Literal["masks", "probabilities", "overlays"]] = ["masks", "probabilities", "overlays"]
+
+
+def predict(
+    model: Path,
+    images: list[str],
+    *,
+    out: Path,
+    threshold: float = 0.5,
+    average: bool = False,
+    keep_largest: bool = False,
+    min_area: int = 0,
+    save: list[Literal["masks", "probabilities", "overlays"]] = KINDS,
+    device: str = "auto",
+    precision: Literal["float32", "bfloat16", "auto"] = "float32",
+    batch_size: int = 8,
+) -> int:
+    """Find polyps in images and videos of any size; not for clinical use.
+
+    Writes OUT/findings.csv with area, confidence and box of each polyp, and for each image OUT/masks (PNG, 0 or 255),
+    OUT/probabilities (16-bit PNG, 65535 is certain) and OUT/overlays (JPEG with outlines), at the size of the image.
+    What is there already of the same image, model and options is not computed again. A file that cannot be read is
+    named at the end, and the exit code is 1.
+
+    Args:
+        model: run folder, model folder, or an ONNX file of `fpgm export`, for which torch need not be installed.
+        images: files, folders, and patterns in quotes such as "frames/**/*.png"; videos need OpenCV.
+        out: folder to write to.
+        threshold: probability from which a pixel counts as polyp.
+        average: average over the eight flips and turns of each image; eight times the work.
+        keep_largest: keep the largest polyp of an image alone.
+        min_area: leave out polyps of fewer pixels.
+        save: which pictures to write; all if not given.
+        device: where the network computes: auto, cpu, cuda, cuda:1, mps …
+        precision: float32, as in evaluation; bfloat16, faster and less exact; auto takes it where the processor can.
+        batch_size: images in a pass.
+    """
+    from fpgm.serving.folders import predict_files
+    from fpgm.serving.inputs import find_sources
+    from fpgm.serving.predictor import Predictor, load_engine
+
+    sources = find_sources(images, [out / kind for kind in KINDS])
+    predictor = Predictor(
+        load_engine(model, device, precision),
+        threshold=threshold,
+        average=average,
+        keep_largest=keep_largest,
+        min_area=min_area,
+        batch_size=batch_size,
+    )
+    with progress_bars() as bar:
+        show = bar("predict")
+        summary = predict_files(predictor, sources, out, save, lambda done, total: show("files", done, total))
+    _show(summary, out)
+    return int(bool(summary.problems))
+
+
+def _show(summary: Summary, out: Path) -> None:
+    output = console()
+    before = f", {summary.kept} were there already" if summary.kept else ""
+    text = f"{summary.done} files predicted{before}: {summary.polyps} polyps in {summary.pictures} images; see {out}"
+    output.print(text, highlight=False, soft_wrap=True, markup=False)
+    if summary.problems:
+        table = Table(title=f"{len(summary.problems)} left out", title_justify="left")
+        for head in ("file", "why"):
+            table.add_column(head, overflow="fold")
+        for problem in summary.problems:
+            table.add_row(Text(str(problem.path)), Text(problem.reason))
+        output.print(table)

@@ -1,0 +1,109 @@
+"""``fpgm serve``: a model as a web page and an HTTP API."""
+
+from __future__ import annotations
+
+import socket
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fpgm.serving.alignment import Aligner
+
+DEMO = Path("demo")
+ITERATIONS = 400  # as many as `fpgm demo` takes, which then finds this run
+NOTE = (
+    "This model was trained on a few drawn phantoms of {size} x {size} pixels. It shows how the page works "
+    "and says nothing about real colonoscopy."
+)
+
+
+def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+    """Show a model as a web page, with an HTTP API for programs at /api.
+
+    Nothing that is sent is kept, and the page loads nothing from other hosts. There is no password and no encryption:
+    whoever reaches the port can use the model.
+
+    Args:
+        run: folder of a run, its model folder, or a .onnx file; the demo's model if not given, which is trained
+            first where it is not in ./demo yet.
+        host: address to listen on; by default this machine alone can open the page, 0.0.0.0 lets others in.
+        port: to listen on; 0 takes a free one.
+    """
+    from fpgm.cli.terminal import console
+
+    for module in ("fastapi", "uvicorn"):
+        if find_spec(module) is None:
+            raise ValueError(f"{module} is not installed, which serving needs: pip install 'fpgm[web]'")
+    import uvicorn
+
+    from fpgm.serving.predictor import load_predictor
+    from fpgm.serving.security import is_local
+    from fpgm.serving.web import create_app
+
+    output = console()
+    listener = _listen(host, port)  # before a training: a port that is taken should not cost a minute
+    with listener:
+        folder = run or _demo(output)
+        predictor = load_predictor(folder)
+        size = predictor.engine.size
+        note = NOTE.format(size=size) if run is None else ""
+        app = create_app(predictor, _aligner(folder, size), note=note, local=is_local(host))
+        _announce(output, folder, host, listener.getsockname()[1])
+        settings = uvicorn.Config(app, log_level="warning", limit_concurrency=256, timeout_graceful_shutdown=5)
+        try:
+            uvicorn.Server(settings).run(sockets=[listener])
+        except KeyboardInterrupt:
+            output.print("stopped")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address, or say why it cannot be."""
+    if not 0 <= port < 2**16:
+        raise ValueError(f"--port {port} is no port: give a number from 0 to 65535")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ValueError(f"cannot listen on {host} port {port}: {reason}; try another --port or --host") from None
+    return listener
+
+
+def _demo(output: Console) -> Path:
+    """Return the run of `fpgm demo`, training it first where it is not there."""
+    from fpgm.cli import demo
+    from fpgm.cli.data import synth
+    from fpgm.data.protocols import draw
+    from fpgm.data.store import open_stores
+
+    run = DEMO / "fpgm"
+    if not (run / "model").is_dir():
+        output.print(f"no run given: training the demo's model in {run}, once; this takes a minute or two")
+        store = DEMO / "store"
+        synth(out=store, count=demo.COUNT, size=demo.SIZE)
+        draw(open_stores(store), "strict", 0).save(store / "splits" / "strict-0")
+        demo._train("fpgm", DEMO, ITERATIONS, output)
+    return run
+
+
+def _aligner(folder: Path, size: int) -> Aligner | None:
+    """Return what shows alignments, or None where torch is missing."""
+    if find_spec("torch") is None:
+        return None
+    from fpgm.serving.alignment import Aligner
+
+    return Aligner.of_run(folder, size)
+
+
+def _announce(output: Console, folder: Path, host: str, port: int) -> None:
+    from fpgm.serving.security import is_local
+
+    shown = f"[{host}]" if ":" in host else host
+    output.print(f"{folder} is at http://{shown}:{port} (Ctrl-C ends it)", highlight=False, markup=False)
+    if not is_local(host):
+        output.print("whoever can reach this machine can use it: there is no password and no encryption")

@@ -1,0 +1,169 @@
+"""A trained model in a user's hands: pictures of any size in, masks and probabilities of that size out.
+
+B pictures of H x W pixels, each its own; S x S is what the network sees. Neither training code nor data is needed,
+and without torch a model that was exported to ONNX still predicts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from fpgm.card import ModelCard
+from fpgm.data.prepare import prepare_image, read_picture
+from fpgm.serving.findings import Finding, Mask, Plane, clean, describe
+
+__all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predictor", "describe", "load_predictor"]
+
+Picture: TypeAlias = "NDArray[np.uint8] | Image.Image | str | os.PathLike[str]"
+BATCH = 8
+
+
+class Engine(Protocol):
+    """What computes.
+
+    Attributes:
+        card: what the model says of itself.
+        identity: hash that changes when the model's numbers do.
+        size: S.
+        classes: what the network's output channels mean; the first is the background.
+    """
+
+    card: ModelCard
+    identity: str
+
+    @property
+    def size(self) -> int:
+        """S."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, the background first."""
+
+    def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Foreground probabilities (B, S, S), 1 - P(background), of images (B, 3, S, S) in [0, 1]."""
+
+
+class Predictor:
+    """Masks and probabilities of pictures.
+
+    Args:
+        engine: what computes.
+        threshold: a pixel is foreground where its probability, at the picture's own size, is at least this.
+        average: average over the eight flips and turns of each picture: steadier, and eight times the work.
+        keep_largest: keep the largest polyp of a picture alone.
+        min_area: leave out polyps of fewer pixels of the picture.
+        batch_size: pictures in a pass.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        threshold: float = 0.5,
+        average: bool = False,
+        keep_largest: bool = False,
+        min_area: int = 0,
+        batch_size: int = BATCH,
+    ) -> None:
+        if not 0 < threshold <= 1:
+            raise ValueError(f"the threshold is {threshold}: give a probability above 0 and up to 1")
+        if min_area < 0 or batch_size < 1:
+            raise ValueError(f"min_area is {min_area}, batch_size {batch_size}: expected from 0 and from 1 upwards")
+        self.engine, self.threshold, self.average = engine, threshold, average
+        self.keep_largest, self.min_area, self.batch_size = keep_largest, min_area, batch_size
+
+    def predict(self, images: Sequence[Picture]) -> tuple[list[Mask], list[Plane]]:
+        """Return a mask (H, W) and foreground probabilities (H, W) in [0, 1] for each picture, at its own size.
+
+        Args:
+            images: arrays (H, W, 3) or (H, W) in 0 … 255, Pillow pictures, or paths; they may differ in size. A file
+                is turned upright by its EXIF tag, a picture in memory is taken as it is.
+        """
+        masks: list[Mask] = []
+        planes: list[Plane] = []
+        for start in range(0, len(images), self.batch_size):
+            pictures = [_open(image) for image in images[start : start + self.batch_size]]
+            for picture, plane in zip(pictures, self._planes(pictures), strict=True):
+                planes.append(_resize(plane, picture.size))
+                masks.append(self.mask(planes[-1]))
+        return masks, planes
+
+    def mask(self, probability: Plane) -> Mask:
+        """Return the cleaned mask (H, W) of probabilities (H, W)."""
+        return clean(probability >= self.threshold, keep_largest=self.keep_largest, min_area=self.min_area)
+
+    def _planes(self, pictures: Sequence[Image.Image]) -> Plane:
+        """Probabilities (B, S, S) of pictures, prepared exactly as in training."""
+        pixels = np.stack([prepare_image(picture, self.engine.size) for picture in pictures])
+        batch = np.divide(pixels.transpose(0, 3, 1, 2), 255, dtype=np.float32)
+        if not self.average:
+            return self.engine.probabilities(batch)
+        total = np.zeros((len(batch), *batch.shape[2:]), np.float64)
+        for flipped in (False, True):
+            for quarters in range(4):
+                view = np.rot90(batch[..., ::-1] if flipped else batch, quarters, (2, 3))
+                back = np.rot90(self.engine.probabilities(np.ascontiguousarray(view)), -quarters, (1, 2))
+                total += back[..., ::-1] if flipped else back
+        return (total / 8).astype(np.float32)
+
+
+def load_predictor(
+    path: str | os.PathLike[str],
+    *,
+    device: str = "auto",
+    threshold: float = 0.5,
+    average: bool = False,
+    keep_largest: bool = False,
+    min_area: int = 0,
+    precision: str = "float32",
+) -> Predictor:
+    """Load a run folder, a model folder, or a ``.onnx`` file that `fpgm export` made; see `Predictor`.
+
+    Args:
+        path: where the model is.
+        device: auto, cpu, cuda, cuda:1, mps …
+        threshold: least probability of the foreground.
+        average: average over flips and turns.
+        keep_largest: keep the largest polyp alone.
+        min_area: least pixels of a polyp.
+        precision: of a model folder: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where the
+            processor has it. An ONNX file has its own.
+    """
+    engine = load_engine(Path(path), device, precision)
+    return Predictor(engine, threshold=threshold, average=average, keep_largest=keep_largest, min_area=min_area)
+
+
+def load_engine(path: Path, device: str = "auto", precision: str = "float32") -> Engine:
+    """Return what computes the model at a path; a model in ONNX needs no torch."""
+    if path.suffix.casefold() == ".onnx":
+        from fpgm.serving.onnx_engine import OnnxEngine
+
+        return OnnxEngine(path, device)
+    try:
+        from fpgm.serving.torch_engine import TorchEngine
+    except ImportError as error:
+        raise ValueError(f"{path} needs torch ({error}): install it, or export the model to ONNX elsewhere") from None
+    return TorchEngine(path, device, precision)
+
+
+def _open(image: Picture) -> Image.Image:
+    if isinstance(image, Image.Image):
+        return image
+    if isinstance(image, np.ndarray):
+        if image.dtype != np.uint8 or image.ndim not in (2, 3) or image.shape[2:] not in ((), (3,)) or not image.size:
+            raise ValueError(f"an array is {image.dtype} {image.shape}: give uint8 (H, W, 3) or (H, W) in 0 … 255")
+        return Image.fromarray(np.ascontiguousarray(image))
+    return read_picture(Path(image).read_bytes())
+
+
+def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
+    """Resize probabilities (S, S) to W x H: bilinear, averaging where it reduces."""
+    resized = Image.fromarray(plane).resize(size, Image.Resampling.BILINEAR)
+    return np.array(resized, np.float32)

@@ -1,0 +1,73 @@
+"""A model folder, computed by torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fpgm.model import load_model
+
+
+class TorchEngine:
+    """The network of a run folder or model folder.
+
+    Args:
+        path: the folder.
+        device: auto, cpu, cuda, cuda:1, mps …
+        precision: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where the processor has it.
+    """
+
+    def __init__(self, path: Path, device: str = "auto", precision: str = "float32") -> None:
+        self.device = choose_device(device)
+        self.bfloat16 = _bfloat16(precision, self.device)
+        net, self.card = load_model(path)
+        self.identity = self.card.weights_sha256 + (" bfloat16" if self.bfloat16 else "")
+        self._net = net.to(self.device)
+        self._net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
+
+    @property
+    def size(self) -> int:
+        """S."""
+        return self.card.size
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, the background first."""
+        return self.card.classes
+
+    def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Foreground probabilities (B, S, S) of images (B, 3, S, S) in [0, 1]."""
+        images = torch.from_numpy(batch).to(self.device).contiguous(memory_format=torch.channels_last)
+        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            logits = self._net(images)
+        found: NDArray[np.float32] = foreground(logits).cpu().numpy()
+        return found
+
+
+def foreground(logits: torch.Tensor) -> torch.Tensor:
+    """Foreground probabilities (B, H, W) of logits (B, K, H, W): the sum over all classes but the first."""
+    return logits.float().softmax(1)[:, 1:].sum(1)
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of that name, or the best there is, once it has been seen to work."""
+    best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=best if name == "auto" else name).device
+    except (RuntimeError, AssertionError) as error:  # torch says the latter where it was built without CUDA
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"--device {name} cannot be used here: {reason}; try --device auto") from None
+
+
+def _bfloat16(precision: str, device: torch.device) -> bool:
+    if precision not in ("float32", "bfloat16", "auto"):
+        raise ValueError(f"the precision is {precision!r}: expected float32, bfloat16 or auto")
+    if precision != "auto":
+        return precision == "bfloat16"
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))

@@ -1,0 +1,160 @@
+// The page: choosing a frame, the tabs, and what goes wrong.
+
+import { download, showPrediction, update } from "./find.js";
+import * as see from "./see.js";
+import { ask, askBlob } from "./server.js";
+
+const part = (id) => document.getElementById(id);
+let about = null, latest = 0, shown = "";
+
+function say(text) {
+  part("status").textContent = text;
+}
+
+function showProblem(error) {
+  part("problem").textContent = error?.message ?? "";
+  part("problem").hidden = !error;
+}
+
+/** Send a picture and show what was found; `name` is for messages and for the files the user saves. */
+async function take(blob, name) {
+  const turn = ++latest;
+  showProblem(null);
+  say(`Looking at ${name} …`);
+  try {
+    if (about && blob.size > about.max_bytes) {
+      throw new Error(`The file is over ${about.max_bytes / 2 ** 20} MB, the most this server takes.`);
+    }
+    const answer = await ask("api/predict?pictures=true", blob);
+    if (turn !== latest) return;
+    await showPrediction(answer, name.replace(/\.[^.]*$/, "") || "frame");
+    document.querySelector("#find .empty").hidden = true;
+    document.querySelector("#find .result").hidden = false;
+    shown = `Shown: ${name}, ${answer.width} × ${answer.height} pixels`;
+    say(shown);
+    see.takeFrame(blob);
+    see.refresh();
+  } catch (error) {
+    if (turn !== latest) return;
+    showProblem(new Error(`${name}: ${error.message}`));
+    say(shown); // the frame that can still be seen is the one before
+  }
+}
+
+function takeFile(file) {
+  if (!file) return;
+  press(null);
+  take(file, file.name || "pasted frame");
+}
+
+async function takeExample(name, button) {
+  press(button);
+  try {
+    await take(await askBlob(`api/examples/${name}.png`), name);
+  } catch (error) {
+    showProblem(error);
+  }
+}
+
+function press(button) {
+  for (const other of part("examples").querySelectorAll("button")) other.setAttribute("aria-pressed", other === button);
+}
+
+function addExample(name) {
+  const button = document.createElement("button"), image = new Image(), item = document.createElement("li");
+  image.src = `api/examples/${name}.png`;
+  image.alt = "";
+  button.type = "button";
+  button.setAttribute("aria-label", `Example: ${name.replace("-", " ")}`);
+  button.setAttribute("aria-pressed", "false");
+  button.append(image, name.replace(/^.*-/, ""));
+  button.addEventListener("click", () => takeExample(name, button));
+  item.append(button);
+  part("examples").append(item);
+}
+
+function selectTab(tab) {
+  for (const other of document.querySelectorAll('[role="tab"]')) {
+    const selected = other === tab;
+    other.setAttribute("aria-selected", selected);
+    other.tabIndex = selected ? 0 : -1;
+    part(other.getAttribute("aria-controls")).hidden = !selected;
+  }
+  see.refresh();
+}
+
+function wireTabs() {
+  const tabs = [...document.querySelectorAll('[role="tab"]')];
+  tabs.forEach((tab, i) => {
+    tab.addEventListener("click", () => selectTab(tab));
+    tab.addEventListener("keydown", (event) => {
+      const to = { ArrowRight: i + 1, ArrowLeft: i - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      const next = tabs[to % tabs.length];
+      selectTab(next);
+      next.focus();
+    });
+  });
+}
+
+function wireUpload() {
+  const { classList } = part("drop");
+  part("file").addEventListener("change", (event) => {
+    takeFile(event.target.files[0]);
+    event.target.value = ""; // so that the same file can be taken again
+  });
+  document.addEventListener("paste", (event) => takeFile(event.clipboardData.files[0]));
+  for (const kind of ["dragover", "dragleave", "drop"]) {
+    document.addEventListener(kind, (event) => {
+      event.preventDefault();
+      classList.toggle("over", kind === "dragover");
+      if (kind === "drop") takeFile(event.dataTransfer.files[0]);
+    });
+  }
+}
+
+function wireControls() {
+  let asked = false;
+  part("threshold").addEventListener("input", () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      update();
+    });
+  });
+  for (const button of document.querySelectorAll("[data-download]")) {
+    button.addEventListener("click", () => download(button.dataset.download));
+  }
+  for (const input of document.querySelectorAll("#see input")) input.addEventListener("input", see.change);
+}
+
+function describe({ note, net, size, training, threshold, max_bytes, max_pixels, version, priors, examples }) {
+  const method = training.method ? `${training.method}, ` : "";
+  part("model").textContent = `Model: ${method}${net} at ${size} × ${size}${training.labeled ? `, ${training.labeled} labelled` : ""}`;
+  part("note").textContent = note;
+  part("limits").textContent += `; up to ${max_bytes / 2 ** 20} MB and ${(max_pixels / 1e6).toFixed(1)} million pixels`;
+  part("version").textContent = `fpgm ${version}`;
+  part("threshold").value = threshold;
+  update();
+  examples.forEach(addExample);
+  const able = priors.length > 0;
+  document.querySelector("#see .missing").hidden = able;
+  if (able) {
+    see.setUp({ size, priors }, showProblem);
+    see.change();
+  } else {
+    for (const kind of ["empty", "result"]) document.querySelector(`#see .${kind}`).remove();
+  }
+}
+
+wireTabs();
+wireUpload();
+wireControls();
+try {
+  about = await ask("api/about");
+  describe(about);
+} catch (error) {
+  showProblem(error);
+}

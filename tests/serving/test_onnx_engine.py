@@ -1,0 +1,107 @@
+"""ONNX files: the same probabilities as torch, a card inside, nothing accepted that was changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from fpgm.card import parse_card, read_card
+from fpgm.serving.onnx_engine import OnnxEngine, digest
+from fpgm.serving.predictor import load_predictor
+from tests.serving.making import SIZE, model, onnx_file, pictures, run_without
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_torch_and_onnxruntime_see_the_same(count: int) -> None:
+    images = pictures(count, size=96)
+    ours, theirs = (load_predictor(path).predict(images) for path in (onnx_file(), model()))
+    assert np.allclose(ours[1], theirs[1], atol=1e-4) and np.abs(np.array(ours[1])).max() > 0.5
+    assert np.array_equal(ours[0], theirs[0])
+
+
+def test_the_file_says_all_that_is_needed() -> None:
+    proto = onnx.load(onnx_file())
+    (image,), (logits,) = proto.graph.input, proto.graph.output
+    shapes = [[side.dim_param or side.dim_value for side in one.type.tensor_type.shape.dim] for one in (image, logits)]
+    assert (image.name, logits.name) == ("image", "logits")
+    assert shapes == [["batch", 3, SIZE, SIZE], ["batch", 2, SIZE, SIZE]]
+    text = {prop.key: prop.value for prop in proto.metadata_props}["fpgm"]
+    engine = OnnxEngine(onnx_file())
+    assert parse_card(text, "it") == read_card(model()) == engine.card
+    assert (engine.size, engine.classes) == (SIZE, ("background", "polyp"))
+
+
+def test_no_folder_of_this_machine_is_in_the_file() -> None:
+    data = onnx_file().read_bytes()
+    assert b"site-packages" not in data and b".py" not in data and str(Path(__file__).parents[2]).encode() not in data
+
+
+@settings(max_examples=25)
+@given(st.floats(0, 1, exclude_max=True), st.integers(1, 255))
+def test_a_changed_byte_is_refused(place: float, change: int) -> None:
+    data = bytearray(onnx_file().read_bytes())
+    data[int(place * len(data))] ^= change
+    path = onnx_file().with_name("changed.onnx")
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"changed or cut short|not an ONNX file of"):
+        OnnxEngine(path)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    whole = onnx_file().read_bytes()
+    found = digest(whole)
+    assert found is not None
+    foreign = onnx.load(onnx_file())
+    del foreign.metadata_props[:]
+    contents = {
+        "cut": whole[:-1000],
+        "longer": whole + b"\0",
+        "swapped": whole.replace(found.encode(), b"f" * 64),
+        "text": b"hello",
+        "empty": b"",
+        "foreign": foreign.SerializeToString(),
+    }
+    for name, content in contents.items():
+        path = tmp_path / f"{name}.onnx"
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=name):
+            load_predictor(path)
+    with pytest.raises(FileNotFoundError, match=r"gone\.onnx"):
+        load_predictor(tmp_path / "gone.onnx")
+
+
+def test_a_device_that_is_not_there_is_a_sentence() -> None:
+    with pytest.raises(ValueError, match=r"--device mps cannot be used here: onnxruntime offers .*CPU"):
+        OnnxEngine(onnx_file(), "mps")
+
+
+def test_several_classes_are_all_foreground(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Session:
+        def run(self, names: list[str], feed: dict[str, object]) -> list[np.ndarray]:
+            return [np.log(np.array([[[[2.0]], [[1.0]], [[5.0]]]], np.float32)) + 100]  # shares 2, 1 and 5 of 8
+
+    engine = OnnxEngine(onnx_file())
+    monkeypatch.setattr(engine, "_session", Session())
+    assert engine.probabilities(np.zeros((1, 3, 1, 1), np.float32)) == pytest.approx(6 / 8, abs=1e-5)
+
+
+def test_the_command_needs_no_torch(tmp_path: Path) -> None:
+    pictures(1, size=100)[0].save(tmp_path / "image.png")
+    script = "from fpgm.cli import main; code = main(sys.argv[1:]); print('torch' in sys.modules); sys.exit(code)"
+    blocked = "torch onnx onnxscript safetensors kornia lightning_fabric h5py matplotlib fpgm.nets fpgm.training"
+    arguments = ["predict", str(onnx_file()), str(tmp_path / "image.png"), "--out", str(tmp_path / "out"), "--average"]
+    done = run_without(blocked, script, *arguments)
+    assert done.returncode == 0 and done.stdout.endswith("False\n"), done.stderr
+    (mask,), _ = load_predictor(model(), average=True).predict([tmp_path / "image.png"])
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "out" / "masks" / "image.png")) > 0, mask) and mask.any()
+
+
+def test_without_onnxruntime_it_says_what_to_install() -> None:
+    script = "import fpgm\ntry: fpgm.load_predictor(sys.argv[1])\nexcept ValueError as error: print(error)"
+    assert "pip install onnxruntime" in run_without("onnxruntime", script, str(onnx_file())).stdout
