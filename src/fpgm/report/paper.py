@@ -50,6 +50,7 @@ FPGM: dict[str, Any] = {
     "debias": False,
     "reconstruction": "radial",
     "ramp": 0,
+    "statistics": "all",
 }
 
 CAUTION = (
