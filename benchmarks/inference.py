@@ -17,6 +17,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,7 @@ def main() -> None:
             for engine in engines.values():
                 engine(batch)
             print(f"{count} x 3 x {SIZE} x {SIZE}; the first calls took {time.perf_counter() - start:.0f} s together:")
-            sides = {name: lambda engine=engine: engine(batch) for name, engine in engines.items()}
+            sides = {name: partial(engine, batch) for name, engine in engines.items()}
             times = take_turns(sides, options.rounds)
             for name, seconds in times.items():
                 row(name, seconds, f"{times['eager'] / seconds:.2f}x eager")

@@ -19,6 +19,7 @@ from PIL import Image
 
 from fpgm.cli import demo, main, serve
 from fpgm.data.synthetic import phantom
+from fpgm.training.trainer import Stopped
 from tests.serving.making import SIZE
 from tests.serving.running import make_run, picture, serving
 
@@ -132,6 +133,19 @@ def test_without_a_run_the_demo_s_is_trained_once(
         about = TestClient(app, "http://localhost").get("/api/about").json()
         assert "phantoms" in about["note"] and "says nothing about real colonoscopy" in about["note"]
         assert about["size"] == SIZE and about["priors"][0] == "learned" and about["training"]["iterations"] == "2"
+
+
+def test_its_training_can_be_interrupted(
+    tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> None:
+        raise Stopped(3)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "COUNT", 12)
+    monkeypatch.setattr(demo, "_train", stop)
+    assert main(["serve", "--port", "0"]) == 130 and not served
+    assert "stopped before step 3, all is saved; the same command goes on" in capsys.readouterr().out
 
 
 def test_it_takes_as_many_steps_as_the_demo() -> None:

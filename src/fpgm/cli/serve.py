@@ -80,6 +80,7 @@ def _demo(output: Console) -> Path:
     from fpgm.cli.data import synth
     from fpgm.data.protocols import draw
     from fpgm.data.store import open_stores
+    from fpgm.training.trainer import Stopped
 
     run = DEMO / "fpgm"
     if not (run / "model").is_dir():
@@ -87,7 +88,11 @@ def _demo(output: Console) -> Path:
         store = DEMO / "store"
         synth(out=store, count=demo.COUNT, size=demo.SIZE)
         draw(open_stores(store), "strict", 0).save(store / "splits" / "strict-0")
-        demo._train("fpgm", DEMO, ITERATIONS, output)
+        try:
+            demo._train("fpgm", DEMO, ITERATIONS, output)
+        except Stopped as stopped:
+            output.print(f"stopped before step {stopped.step}, all is saved; the same command goes on")
+            raise KeyboardInterrupt from None
     return run
 
 

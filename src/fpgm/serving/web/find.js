@@ -69,8 +69,8 @@ function showNumbers() {
   const table = part("polyps");
   table.hidden = !rows.length;
   table.tBodies[0].replaceChildren(...rows.map(toRow));
-  const more = regions.length - SHOWN;
-  table.caption.textContent = `Each connected region, the largest first${more > 0 ? `; ${more} smaller ones are left out` : ""}`;
+  const more = regions.length - SHOWN, rest = more > 0 ? ` ${more} smaller ones are left out.` : "";
+  table.caption.textContent = `Each connected region, the largest first. Box: left, top, width, height.${rest}`;
 }
 
 function toRow(cells) {
