@@ -1,11 +1,11 @@
 """Time the network alone, all engines in one run: eager, bfloat16, compiled, onnxruntime; 1 and 8 images of 256 x 256.
 
-    python benchmarks/inference.py [--rounds 20] [--threads 2] [--int8]
+    python benchmarks/inference.py [--rounds 20]
 
 Each side takes prepared images as numpy arrays to foreground probabilities, as `fpgm predict` does. The target is that
 onnxruntime beats eager torch. `fpgm predict RUN` computes eagerly in float32 with channels last: it needs no export and
-no compiler, starts at once and gives the masks that were evaluated. `compiled` costs a compiler and most of a minute
-at every start; bfloat16 changes masks a little; who wants speed exports to ONNX once.
+no compiler, starts at once and gives the masks that were evaluated. `compiled` needs a compiler and a long first call
+for each number of images; bfloat16 changes masks a little; who wants speed exports to ONNX once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZE = 256
 Engine = Callable[[NDArray[np.float32]], object]
 
 
-def make_engines(folder: Path, int8: bool) -> dict[str, Engine]:
+def make_engines(folder: Path) -> dict[str, Engine]:
     """Return each way to compute the paper's network, the plainest first."""
     net, _ = load_model(folder)
 
@@ -55,18 +55,14 @@ def make_engines(folder: Path, int8: bool) -> dict[str, Engine]:
         engines["compiled, channels last"] = compiled.probabilities
     else:
         print("  no C++ compiler: compiled is left out")
-    for name, integers in (("onnxruntime", False), ("onnxruntime, int8", True)):
-        if int8 or not integers:
-            path = export_onnx(folder, folder / f"{name}.onnx", int8=integers).path
-            engines[name] = OnnxEngine(path, "cpu").probabilities
+    engines["onnxruntime"] = OnnxEngine(export_onnx(folder, folder / "model.onnx").path, "cpu").probabilities
     return engines
 
 
 def make_model(folder: Path) -> None:
     """Write the paper's UNet with its first weights; what it finds does not matter here."""
     torch.manual_seed(0)
-    net = UNet().eval()
-    save_model(folder, net, ModelCard(net="unet", arguments={}, size=SIZE, training={}))
+    save_model(folder, UNet(), ModelCard(net="unet", arguments={}, size=SIZE, training={}))
 
 
 def make_batch(count: int) -> NDArray[np.float32]:
@@ -79,23 +75,24 @@ def main() -> None:
     """Let the engines take turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--int8", action="store_true", help="with a model in 8-bit integers too")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as temporary:
         make_model(Path(temporary))
-        engines = make_engines(Path(temporary), options.int8)
+        engines = make_engines(Path(temporary))
         for count in (1, 8):
-            batch = make_batch(count)
-            start = time.perf_counter()
-            for engine in engines.values():
-                engine(batch)
-            print(f"{count} x 3 x {SIZE} x {SIZE}; the first calls took {time.perf_counter() - start:.0f} s together:")
-            sides = {name: partial(engine, batch) for name, engine in engines.items()}
+            sides = {name: partial(engine, make_batch(count)) for name, engine in engines.items()}
+            first = {name: timed(side) for name, side in sides.items()}
             times = take_turns(sides, options.rounds)
+            print(f"{count} x 3 x {SIZE} x {SIZE}, {torch.get_num_threads()} threads:")
             for name, seconds in times.items():
-                row(name, seconds, f"{times['eager'] / seconds:.2f}x eager")
+                row(name, seconds, f"{times['eager'] / seconds:.2f}x eager; the first call {first[name]:.1f} s")
+
+
+def timed(side: Callable[[], object]) -> float:
+    """Return the seconds of one call."""
+    start = time.perf_counter()
+    side()
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -102,6 +102,7 @@ def _knock(address: str) -> None:
 
 def _ray() -> ModuleType:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves the machine unasked
+    os.environ.setdefault("RAY_worker_niceness", "0")  # cells are no less urgent here than without Ray
     try:
         import ray
         import ray.exceptions
