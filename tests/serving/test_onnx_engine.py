@@ -81,6 +81,11 @@ def test_a_device_that_is_not_there_is_a_sentence() -> None:
         OnnxEngine(onnx_file(), "mps")
 
 
+def test_a_precision_that_it_has_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="has its own precision"):
+        load_predictor(onnx_file(), precision="bfloat16")
+
+
 def test_several_classes_are_all_foreground(monkeypatch: pytest.MonkeyPatch) -> None:
     class Session:
         def run(self, names: list[str], feed: dict[str, object]) -> list[np.ndarray]:

@@ -143,6 +143,8 @@ def load_predictor(
 def load_engine(path: Path, device: str = "auto", precision: str = "float32") -> Engine:
     """Return what computes the model at a path; a model in ONNX needs no torch."""
     if path.suffix.casefold() == ".onnx":
+        if precision == "bfloat16":
+            raise ValueError(f"{path} has its own precision: bfloat16 is for run and model folders")
         from fpgm.serving.onnx_engine import OnnxEngine
 
         return OnnxEngine(path, device)
