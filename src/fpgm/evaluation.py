@@ -24,7 +24,7 @@ from fpgm.data.manifest import MANIFEST
 from fpgm.data.parallel import Workers
 from fpgm.data.splits import Split, dataset_of
 from fpgm.data.store import open_stores
-from fpgm.files import atomic_path, write_text
+from fpgm.files import atomic_path, file_sha256, write_text
 from fpgm.metrics import pair_metrics
 
 if TYPE_CHECKING:  # the processes that compute metrics import this module, and have no need of torch
@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # the processes that compute metrics import this module, and 
 
 FORMAT = "fpgm-evaluation-1"
 RECORD = "evaluation.json"
+FILES = ("csv", "npz")  # of each data set
 Mask = NDArray[np.bool_]
 Advance = Callable[[str, int, int], None]
 
@@ -263,24 +264,20 @@ def _kept(folder: Path, header: Mapping[str, Any], place: Path, sets: Mapping[st
         return set()  # none, or of another format
     if record != header or not isinstance(entries, dict):
         return set()
-    return {name for name, held in sets.items() if entries.get(name) == _entry(folder, place, name, held)}
+    whole = [name for name in sets if all((folder / f"{name}.{kind}").is_file() for kind in FILES)]
+    return {name for name in whole if entries.get(name) == _entry(folder, place, name, sets[name])}
 
 
 def _entry(folder: Path, place: Path, name: str, held: HeldOut) -> dict[str, Any]:
     """Describe the files of a data set, and by `source_sha256` the images they were made of."""
-    source = "\n".join((*held.ids, _sha256(place / name / MANIFEST)))
+    source = "\n".join((*held.ids, file_sha256(place / name / MANIFEST)))
     return {
         "images": len(held.ids),
         "unseen": held.unseen,
-        "sha256": _sha256(folder / f"{name}.csv"),
-        "masks_sha256": _sha256(folder / f"{name}.npz"),
+        "sha256": file_sha256(folder / f"{name}.csv"),
+        "masks_sha256": file_sha256(folder / f"{name}.npz"),
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
     }
-
-
-def _sha256(path: Path) -> str:
-    """Return the hash of a file; nothing if it is not there, which equals no hash."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _pools(place: Path, sets: Mapping[str, HeldOut], size: int) -> dict[str, Pool]:
@@ -299,5 +296,5 @@ def _pools(place: Path, sets: Mapping[str, HeldOut], size: int) -> dict[str, Poo
 
 def _clear(folder: Path, names: Iterable[str]) -> None:
     """Take the record away, so that the evaluation counts as unfinished, and the files it does not vouch for."""
-    for file in (RECORD, *(f"{name}.{kind}" for name in names for kind in ("csv", "npz"))):
+    for file in (RECORD, *(f"{name}.{kind}" for name in names for kind in FILES)):
         (folder / file).unlink(missing_ok=True)

@@ -1,7 +1,8 @@
-"""Writing files so that a reader never meets half of one."""
+"""Writing files so that a reader never meets half of one, and knowing them again."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -35,6 +36,13 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8 text atomically."""
     with atomic_path(path) as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
+
+
+def file_sha256(path: Path) -> str:
+    """Return the hash of a file's bytes."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _umask() -> int:

@@ -5,13 +5,13 @@ Neither training code nor data is needed to use it.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from fpgm.card import CARD, ModelCard, model_folder, read_card
-from fpgm.files import write_text
+from fpgm.files import file_sha256, write_text
 from fpgm.nets import build
 from fpgm.tensors import read_tensors, write_tensors
 
@@ -22,7 +22,7 @@ FORMAT = "fpgm-weights-1"
 def save_model(folder: Path, net: nn.Module, card: ModelCard) -> None:
     """Write the weights, then the card with their hash."""
     write_tensors(folder / WEIGHTS, net.state_dict(), FORMAT, {})
-    complete = card.model_copy(update={"weights_sha256": _sha256(folder / WEIGHTS)})
+    complete = card.model_copy(update={"weights_sha256": file_sha256(folder / WEIGHTS)})
     write_text(folder / CARD, complete.model_dump_json(indent=1) + "\n")
 
 
@@ -33,7 +33,7 @@ def load_model(path: Path) -> tuple[nn.Module, ModelCard]:
     """
     folder = model_folder(path)
     card = read_card(folder)
-    if _sha256(folder / WEIGHTS) != card.weights_sha256:
+    if file_sha256(folder / WEIGHTS) != card.weights_sha256:
         raise ValueError(f"{folder / WEIGHTS} is not the file that {CARD} describes: copy the whole folder again")
     weights, _ = read_tensors(folder / WEIGHTS, FORMAT)
     net = build(card.net, **card.arguments)
@@ -44,7 +44,11 @@ def load_model(path: Path) -> tuple[nn.Module, ModelCard]:
     return net.eval(), card
 
 
-def _sha256(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def choose_device(name: str) -> torch.device:
+    """Return the device of that name, or the best there is, once it has been seen to work."""
+    best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=best if name == "auto" else name).device
+    except (RuntimeError, AssertionError) as error:  # torch says the latter where it was built without CUDA
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"--device {name} cannot be used here: {reason}; try --device auto") from None

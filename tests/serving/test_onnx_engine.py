@@ -34,7 +34,7 @@ def test_the_file_says_all_that_is_needed() -> None:
     text = {prop.key: prop.value for prop in proto.metadata_props}["fpgm"]
     engine = OnnxEngine(onnx_file())
     assert parse_card(text, "it") == read_card(model()) == engine.card
-    assert (engine.size, engine.classes) == (SIZE, ("background", "polyp"))
+    assert (engine.card.size, engine.card.classes) == (SIZE, ("background", "polyp"))
 
 
 def test_no_folder_of_this_machine_is_in_the_file() -> None:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from fpgm.data.store import Store
     from fpgm.training.trainer import Trainer
 
-SIZE, COUNT, LABELED = 64, 120, "10%"
+SIZE, COUNT, LABELED, ITERATIONS = 64, 120, "10%", 400
 METHODS = ("supervised", "fpgm")
 
 
-def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
+def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS) -> None:
     """Draw a phantom, train with and without its unlabelled images, and compare on two clinics never seen.
 
     Writes OUT/index.html with tables, curves and pictures, and beside it the store, both runs and the prior.
@@ -28,20 +28,15 @@ def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
         out: folder to write to; what is there already is used again.
         iterations: steps of each of the two trainings.
     """
-    from fpgm.cli.data import synth
     from fpgm.cli.terminal import console
-    from fpgm.data.protocols import draw
     from fpgm.data.store import open_stores
     from fpgm.evaluation import evaluate_run
     from fpgm.report.page import write_report
     from fpgm.report.results import read_result
 
     output, began = console(), time.monotonic()
-    synth(out=out / "store", count=COUNT, size=SIZE)
-    stores = open_stores(out / "store")
-    split = draw(stores, "strict", 0)
-    split.save(out / "store" / "splits" / "strict-0")
-    trainers = {name: _train(name, out, iterations, output) for name in METHODS}
+    split = draw_store(out)
+    trainers = {name: train_method(name, out, iterations, output) for name in METHODS}
     for name, trainer in trainers.items():
         evaluate_run(out / name, out / "store", device=trainer.fabric.device)
     labeled, unlabeled = len(split.labeled(LABELED)), len(split.unlabeled(LABELED))
@@ -51,20 +46,42 @@ def demo(*, out: Path = Path("demo"), iterations: int = 400) -> None:
         f"Weights were chosen by Dice on {len(split.validation)} validation images; the test images chose nothing.",
     ]
     results = [read_result(out / name) for name in METHODS]
-    pictures = _spectra(out, stores, split)
+    pictures = _spectra(out, open_stores(out / "store"), split)
     page = write_report(results, [], out, title="FPGM on phantom images", facts=facts, pictures=pictures)
     output.print(f"done in {time.monotonic() - began:.0f} s; open {page}")
 
 
-def _train(method: str, out: Path, iterations: int, output: Console) -> Trainer:
+def draw_store(out: Path) -> Split:
+    """Draw the demo's images where they are not there yet, and return their split."""
+    from fpgm.cli.data import synth
+    from fpgm.data.protocols import draw
+    from fpgm.data.store import open_stores
+
+    synth(out=out / "store", count=COUNT, size=SIZE)
+    split = draw(open_stores(out / "store"), "strict", 0)
+    split.save(out / "store" / "splits" / "strict-0")
+    return split
+
+
+def train_method(method: str, out: Path, iterations: int, output: Console) -> Trainer:
     """Train one method, or take up a run that was interrupted."""
     from fpgm.config import resolve
     from fpgm.training.run import train
+    from fpgm.training.trainer import Stopped
 
     output.print(f"training {method}")
     chosen = {"store": out / "store", "split": "strict-0", "labeled": LABELED}
-    often = [f"train.iterations={iterations}", "train.validate_every=50", "train.pictures_every=200"]
-    return train(resolve("mini", method, chosen, often), out / method, resume=True, console=output)
+    short = [
+        f"train.iterations={iterations}",
+        "optimizer.lr=0.001",
+        "train.validate_every=50",
+        "train.pictures_every=200",
+    ]
+    try:
+        return train(resolve("mini", method, chosen, short), out / method, resume=True, console=output)
+    except Stopped as stopped:
+        output.print(f"stopped before step {stopped.step}, all is saved; the same command goes on")
+        raise KeyboardInterrupt from None
 
 
 def _spectra(out: Path, stores: Mapping[str, Store], split: Split) -> list[tuple[Path, str]]:

@@ -14,8 +14,6 @@ from rich.table import Table
 from fpgm.cli.terminal import console, print_json, progress_bars
 
 if TYPE_CHECKING:
-    import torch
-
     from fpgm.report.results import Result, Scores, Summary
 
 
@@ -43,6 +41,7 @@ def evaluate(
     """
     from fpgm.data.protocols import parse_names
     from fpgm.evaluation import evaluate_run
+    from fpgm.model import choose_device
     from fpgm.report.results import METRICS, RELEASED, read_result
 
     with progress_bars() as bar:
@@ -51,7 +50,7 @@ def evaluate(
             run,
             data,
             datasets,
-            device=_device(device),
+            device=choose_device(device),
             workers=min(4, os.cpu_count() or 1) if workers is None else workers,
             advance=lambda name, done, total: bars(name)("evaluate", done, total),
         )
@@ -75,18 +74,6 @@ def evaluate(
         highlight=False,
         markup=False,
     )
-
-
-def _device(name: str) -> torch.device:
-    """Return the device of that name, or the best there is, once it has been seen to work."""
-    import torch
-
-    best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        return torch.empty(0, device=best if name == "auto" else name).device
-    except (RuntimeError, AssertionError) as error:  # torch says the latter where it was built without CUDA
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"--device {name} cannot be used here: {reason}; try --device auto") from None
 
 
 def _table(result: Result, columns: tuple[str, ...], title: str) -> Table:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from fpgm.serving.alignment import Aligner
 
 DEMO = Path("demo")
-ITERATIONS = 400  # as many as `fpgm demo` takes, which then finds this run
 NOTE = (
     "This model was trained on a few drawn phantoms of {size} x {size} pixels. It shows how the page works "
     "and says nothing about real colonoscopy."
@@ -48,7 +47,7 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
     with listener:
         folder = run or _demo(output)
         predictor = load_predictor(folder)
-        size = predictor.engine.size
+        size = predictor.engine.card.size
         note = NOTE.format(size=size) if run is None else ""
         app = create_app(predictor, _aligner(folder, size), note=note, local=is_local(host))
         _announce(output, folder, host, listener.getsockname()[1])
@@ -77,22 +76,12 @@ def _listen(host: str, port: int) -> socket.socket:
 def _demo(output: Console) -> Path:
     """Return the run of `fpgm demo`, training it first where it is not there."""
     from fpgm.cli import demo
-    from fpgm.cli.data import synth
-    from fpgm.data.protocols import draw
-    from fpgm.data.store import open_stores
-    from fpgm.training.trainer import Stopped
 
     run = DEMO / "fpgm"
     if not (run / "model").is_dir():
         output.print(f"no run given: training the demo's model in {run}, once; this takes a minute or two")
-        store = DEMO / "store"
-        synth(out=store, count=demo.COUNT, size=demo.SIZE)
-        draw(open_stores(store), "strict", 0).save(store / "splits" / "strict-0")
-        try:
-            demo._train("fpgm", DEMO, ITERATIONS, output)
-        except Stopped as stopped:
-            output.print(f"stopped before step {stopped.step}, all is saved; the same command goes on")
-            raise KeyboardInterrupt from None
+        demo.draw_store(DEMO)
+        demo.train_method("fpgm", DEMO, demo.ITERATIONS, output)
     return run
 
 

@@ -28,7 +28,7 @@ class Workers:
         self.count = count
         # a fork would copy locks that threads of this process hold
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=_start) if count > 1 else None
+        self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=obey_parent) if count > 1 else None
 
     def __enter__(self) -> Workers:
         return self
@@ -61,8 +61,8 @@ def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result
     return [function(item) for item in items]
 
 
-def _start() -> None:
-    """Leave Ctrl-C to the parent; end when the parent is killed, which the pool itself does not notice."""
+def obey_parent() -> None:
+    """Leave Ctrl-C, which reaches every process, to the parent; end when the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None

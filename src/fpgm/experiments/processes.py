@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -13,6 +10,7 @@ from multiprocessing.context import SpawnProcess
 
 import torch
 
+from fpgm.data.parallel import obey_parent
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.runner import Outcome, Steps, attempt, record
 
@@ -93,18 +91,9 @@ def _outcome(job: _Job) -> Outcome:
 
 def _work(cell: Cell, steps: Steps, threads: int, result: Connection) -> None:
     """Attempt a cell and send the outcome; nothing is sent by one that was asked to stop."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one decides
-    threading.Thread(target=_follow, daemon=True).start()
+    obey_parent()
     torch.set_num_threads(threads)
     try:
         result.send(attempt(cell, steps))
     except KeyboardInterrupt:
         return
-
-
-def _follow() -> None:
-    """Stop this process when its parent has died."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fpgm.files import atomic_path
+from fpgm.report.pictures import save_figure
 
 Floats = NDArray[np.floating]
 
@@ -38,7 +38,7 @@ def alignment_figure(original: Floats, aligned: Mapping[str, Floats], path: Path
     figure.colorbar(shown, ax=axes.ravel().tolist(), aspect=40, pad=0.01)
     for axis in axes.flat:
         axis.set_axis_off()
-    _save(figure, path)
+    save_figure(figure, path, dpi=130)
 
 
 def profile_figure(profiles: Mapping[str, Floats], path: Path, *, title: str) -> None:
@@ -56,9 +56,4 @@ def profile_figure(profiles: Mapping[str, Floats], path: Path, *, title: str) ->
     axis.set(yscale="log", xlabel="frequency radius r", ylabel="share of energy", title=title)
     axis.grid(alpha=0.3)
     axis.legend(frameon=False)
-    _save(figure, path)
-
-
-def _save(figure: Figure, path: Path) -> None:
-    with atomic_path(path) as draft:
-        figure.savefig(draft, format=path.suffix[1:], dpi=130)
+    save_figure(figure, path, dpi=130)

@@ -35,16 +35,6 @@ class OnnxEngine:
         self._session = _session(data, device)
         self.card: ModelCard = parse_card(self._session.get_modelmeta().custom_metadata_map[CARD], str(path))
 
-    @property
-    def size(self) -> int:
-        """S."""
-        return self.card.size
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, the background first."""
-        return self.card.classes
-
     def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Foreground probabilities (B, S, S) of images (B, 3, S, S) in [0, 1]."""
         logits: NDArray[np.float32] = self._session.run([LOGITS], {IMAGE: batch})[0]

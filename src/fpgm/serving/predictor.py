@@ -31,20 +31,10 @@ class Engine(Protocol):
     Attributes:
         card: what the model says of itself.
         identity: hash that changes when the model's numbers do.
-        size: S.
-        classes: what the network's output channels mean; the first is the background.
     """
 
     card: ModelCard
     identity: str
-
-    @property
-    def size(self) -> int:
-        """S."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, the background first."""
 
     def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Foreground probabilities (B, S, S), 1 - P(background), of images (B, 3, S, S) in [0, 1]."""
@@ -101,7 +91,7 @@ class Predictor:
 
     def _planes(self, pictures: Sequence[Image.Image]) -> Plane:
         """Probabilities (B, S, S) of pictures, prepared exactly as in training."""
-        pixels = np.stack([prepare_image(picture, self.engine.size) for picture in pictures])
+        pixels = np.stack([prepare_image(picture, self.engine.card.size) for picture in pictures])
         batch = np.divide(pixels.transpose(0, 3, 1, 2), 255, dtype=np.float32)
         if not self.average:
             return self.engine.probabilities(batch)

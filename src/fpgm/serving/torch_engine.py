@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fpgm.model import load_model
+from fpgm.model import choose_device, load_model
 
 
 class TorchEngine:
@@ -28,16 +28,6 @@ class TorchEngine:
         self._net = net.to(self.device)
         self._net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
 
-    @property
-    def size(self) -> int:
-        """S."""
-        return self.card.size
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, the background first."""
-        return self.card.classes
-
     def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Foreground probabilities (B, S, S) of images (B, 3, S, S) in [0, 1]."""
         images = torch.from_numpy(batch).to(self.device).contiguous(memory_format=torch.channels_last)
@@ -50,16 +40,6 @@ class TorchEngine:
 def foreground(logits: torch.Tensor) -> torch.Tensor:
     """Foreground probabilities (B, H, W) of logits (B, K, H, W): the sum over all classes but the first."""
     return logits.float().softmax(1)[:, 1:].sum(1)
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device of that name, or the best there is, once it has been seen to work."""
-    best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        return torch.empty(0, device=best if name == "auto" else name).device
-    except (RuntimeError, AssertionError) as error:  # torch says the latter where it was built without CUDA
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"--device {name} cannot be used here: {reason}; try --device auto") from None
 
 
 def _bfloat16(precision: str, device: torch.device) -> bool:
