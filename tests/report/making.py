@@ -16,23 +16,10 @@ from numpy.typing import NDArray
 
 from fpgm import __version__
 from fpgm.metrics import pair_metrics
+from fpgm.report.paper import plain_fpgm
 from fpgm.report.results import Result, read_result
 
 Masks = NDArray[np.bool_]
-FPGM = {
-    "recipe": "paper",
-    "unsup": 0.5,
-    "freq": 0.5,
-    "feature": 0.5,
-    "threshold": 0.95,
-    "gamma": 0.05,
-    "prior": "learned",
-    "prior_file": None,
-    "momentum": 0.999,
-    "debias": False,
-    "reconstruction": "radial",
-    "ramp": 0,
-}
 HEADER = "id,dice,jaccard,hd95,asd,released_dice,released_jaccard,released_hd95,released_asd,predicted,true"
 
 
@@ -71,7 +58,7 @@ def write_run(
         "version": __version__,
         "preset": preset,
         "method": method,
-        "arguments": {**(FPGM if method == "fpgm" else {}), **(arguments or {})},
+        "arguments": {**(plain_fpgm(preset) if method == "fpgm" else {}), **(arguments or {})},
         "data": {"store": str(store), "split": f"{protocol}-0", "labeled": labeled, "workers": 1},
         "net": {"name": "unet", "arguments": {}},
         "optimizer": {"name": "adamw", "lr": 0.001, **(optimizer or {})},

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
+from fpgm.config import PRESETS, Preset, resolve
 from fpgm.data.catalog import CATALOG
 from fpgm.methods import METHODS
 from fpgm.report import paper
@@ -62,6 +61,8 @@ def test_names_are_those_of_the_other_rooms() -> None:
     assert set(paper.UNSEEN) == {key for key, entry in real.items() if entry.role == "unseen"}
 
 
-def test_the_papers_setting_is_the_default_of_fpgm() -> None:
-    parameters = inspect.signature(METHODS["fpgm"].__init__).parameters
-    assert {name: one.default for name, one in parameters.items() if name not in ("self", "net")} == paper.FPGM
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_plain_setting_of_fpgm_is_that_of_the_preset(preset: Preset) -> None:
+    arguments = resolve(preset, "fpgm", {"store": "store", "split": "any"}).arguments
+    assert arguments.model_dump() == paper.plain_fpgm(preset)
+    assert preset != "paper" or paper.plain_fpgm(preset) == paper.FPGM

@@ -76,7 +76,7 @@ def refused(run: Path) -> str:
 
 def test_a_run_is_read_back(run: Path) -> None:
     result = read_result(run)
-    assert (result.method, result.variant, result.preset, result.iterations) == ("fpgm", "fpgm", "mini", 40)
+    assert (result.method, result.preset, result.iterations) == ("fpgm", "mini", 40)
     assert (result.labeled, result.seed, result.protocol, result.split, result.size) == (
         "5%",
         3,
@@ -91,11 +91,6 @@ def test_a_run_is_read_back(run: Path) -> None:
     assert np.array_equal(scores.values["released_hd95"], [4.5, 0, 0, np.nan, 0], equal_nan=True)
     assert scores.values["true"].dtype == np.int64 and scores.values["true"].tolist() == [50, 7, 12, 0, 0]
     assert missed(scores) == 1 and false_alarms(scores) == 1
-
-
-def test_a_label_names_the_variant(run: Path) -> None:
-    (run / "config.yaml").write_text(f"{CONFIG}label: fpgm-generic\n")
-    assert read_result(run).variant == "fpgm-generic" and read_result(run).method == "fpgm"
 
 
 def test_columns_are_those_that_evaluation_writes() -> None:

@@ -68,7 +68,7 @@ def evaluate(
     )
     output.print(
         "Mean ± standard deviation over images, below it the bootstrap 95 % interval of the mean. "
-        f"{result.variant}, preset {result.preset}, {result.iterations} iterations, {result.labeled} labelled, "
+        f"{result.method}, preset {result.preset}, {result.iterations} iterations, {result.labeled} labelled, "
         f"seed {result.seed}; split {result.split}, protocol {result.protocol}, {result.size} x {result.size} pixels. "
         f"Per image: {folder}",
         highlight=False,

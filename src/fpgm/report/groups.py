@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fpgm.report.paper import DATASETS, FPGM, METHODS
+from fpgm.report.paper import DATASETS, METHODS, plain_fpgm
 from fpgm.report.results import Result, Scores
 
 # Settings that say where, how often or under which seed, or that a group shares anyway: they make no other row.
@@ -94,6 +94,13 @@ class Row:
         """All settings that make this row another than its neighbours, with dotted names."""
         return variant_settings(self.results[0])
 
+    @property
+    def departures(self) -> list[str]:
+        """The keys of the arguments in which a row of FPGM differs from its preset's."""
+        plain = {f"arguments.{name}": value for name, value in plain_fpgm(self.results[0].preset).items()}
+        own = [key for key in self.settings if key.startswith("arguments.")]
+        return [key for key in own if key not in plain or plain[key] != self.settings[key]]
+
     def scores(self, dataset: str) -> dict[int, Scores]:
         """Return the scores by seed of the runs that were evaluated on a data set."""
         return {result.seed: result.scores[dataset] for result in self.results if dataset in result.scores}
@@ -138,14 +145,14 @@ def grouped(results: Iterable[Result]) -> list[Group]:
 def labels(rows: Sequence[Row]) -> list[str]:
     """Name rows by method and whatever tells them apart.
 
-    Of FPGM, the arguments that depart from the paper's setting; of another method, those in which its rows differ;
-    of the settings around the method, those in which any rows differ.
+    Of FPGM, the arguments that depart from the preset's; of another method, those in which its rows differ; of the
+    settings around the method, those in which any rows differ.
     """
     around = _differing(rows, arguments=False)
     names = []
     for row in rows:
         alike = [other for other in rows if other.method == row.method]
-        shown = _departures(row) if row.method == "fpgm" else _differing(alike, arguments=True)
+        shown = row.departures if row.method == "fpgm" else _differing(alike, arguments=True)
         told = ", ".join(f"{key.removeprefix('arguments.')}={row.settings.get(key)}" for key in [*shown, *around])
         name = METHODS.get(row.method, row.method)
         names.append(f"{name} ({told})" if told else name)
@@ -188,14 +195,8 @@ def _group(setting: Setting, results: Sequence[Result]) -> Group:
         else:
             row[result.seed] = result
     made = [Row(tuple(row[seed] for seed in sorted(row))) for _, row in sorted(rows.items())]
-    made.sort(key=lambda row: (_rank(row.method, METHODS), row.method, bool(_departures(row))))
+    made.sort(key=lambda row: (_rank(row.method, METHODS), row.method, bool(row.departures)))
     return Group(setting, tuple(made), tuple(notes))
-
-
-def _departures(row: Row) -> list[str]:
-    """The arguments in which a row of FPGM differs from the paper's setting."""
-    names = {key: key.removeprefix("arguments.") for key in row.settings if key.startswith("arguments.")}
-    return [key for key, name in names.items() if name not in FPGM or FPGM[name] != row.settings[key]]
 
 
 def _rank(name: str, order: Mapping[str, str]) -> int:

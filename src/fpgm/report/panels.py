@@ -75,15 +75,16 @@ def panel_figure(panels: Sequence[Panel], path: Path) -> None:
     grid = _Grid(size, round(1.18 * size), round(1.05 * size))  # room for Dice below, and a gap
     canvas, truth, found = _canvas(panels, names, grid)
     height, width = truth.shape
-    margin = 0.3 * size  # for names
-    picture = Figure(figsize=(_INCH * (width + margin) / grid.across, _INCH * (height + margin) / grid.across))
+    left = 0.3 * size  # for ids
+    top = (0.06 + 0.12 * max(_broken(name).count("\n") + 1 for name in ("image", *names))) * size
+    picture = Figure(figsize=(_INCH * (width + left) / grid.across, _INCH * (height + top) / grid.across))
     axis = picture.add_axes((0, 0, 1, 1))
     axis.imshow(canvas)
     for masks, colour in ((truth, TRUTH), (found, PREDICTION)):
         if masks.any():
             axis.contour(masks, [0.5], colors=colour, linewidths=0.9)
     _captions(axis, panels, names, grid)
-    axis.set(xlim=(-margin, width), ylim=(height, -margin))
+    axis.set(xlim=(-left, width), ylim=(height, -top))
     axis.set_axis_off()
     save_figure(picture, path, dpi=140)
 

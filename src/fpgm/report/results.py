@@ -49,11 +49,6 @@ class Result:
         return str(self.config["method"])
 
     @property
-    def variant(self) -> str:
-        """What the run is called, if its configuration says so; the method else."""
-        return str(self.config.get("label") or self.method)
-
-    @property
     def preset(self) -> str:
         """Where the settings came from."""
         return str(self.config["preset"])

@@ -120,7 +120,7 @@ def _families(rows: Sequence[Row], axis: Collection[str]) -> list[list[Row]]:
 
 
 def _beside(family: Sequence[Row], axis: Collection[str]) -> str:
-    """Say in which other arguments a family departs from the paper's setting."""
-    arguments = family[0].arguments
-    others = [f"{key}={value}" for key, value in arguments.items() if key not in axis and FPGM.get(key) != value]
+    """Say in which other arguments a family departs from its preset's."""
+    names = [key.removeprefix("arguments.") for key in family[0].departures]
+    others = [f"{name}={family[0].arguments[name]}" for name in names if name not in axis]
     return f" ({', '.join(others)})" if others else ""
