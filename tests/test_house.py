@@ -40,7 +40,7 @@ MAY_IMPORT = {
         "spectrum",
         "tensors",
     },
-    "experiments": {"_version", "config", "data", "evaluation", "files", "methods", "training"},
+    "experiments": {"_version", "config", "data", "evaluation", "files", "methods", "serving", "training"},
     "analysis": {"_version", "data", "files", "spectrum"},
     "report": {"_version", "files"},
     "cli": {"*"},

@@ -57,6 +57,12 @@ def test_a_file_edited_by_hand_is_made_again(run: Path) -> None:
     assert path.read_bytes() == whole and read_result(run)
 
 
+def test_the_figures_go_into_the_model_card(run: Path) -> None:
+    assert main(["evaluate", str(run), "--datasets", "phantom-a", "--workers", "1"]) == 0
+    dice = summarise(read_result(run).scores["phantom-a"].values["dice"]).mean
+    assert f"| phantom-a | 4 | {100 * dice:.1f} [" in (run / "model" / "MODEL_CARD.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import onnx
@@ -18,12 +19,12 @@ def test_the_comparison_is_printed(format: str, name: str, tmp_path: Path, capsy
     (tmp_path / "images").mkdir()
     for number, picture in enumerate(pictures(3, size=100)):
         picture.save(tmp_path / "images" / f"{number}.jpg")
-    command = ["export", str(model()), "--format", format, "--out", str(tmp_path / name)]
-    assert main([*command, "--images", str(tmp_path / "images")]) == 0
+    folder = shutil.copytree(model(), tmp_path / "model")
+    assert main(["export", str(folder), "--format", format, "--images", str(tmp_path / "images")]) == 0
     shown = capsys.readouterr()
     found = re.search(r"on 3 images, in (\d) of .* differ by up to ([\d.e-]+), Dice of the masks ([\d.]+)", shown.out)
     assert found and int(found[1]) > 0 and float(found[2]) < 1e-3 and float(found[3]) > 0.999
-    assert (tmp_path / name).is_file() and not shown.err
+    assert (folder / name).is_file() and not shown.err
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
     last = rows(whole)[-1]
     assert all(float(last[name]) >= 0 for name in ("loss", "sup", "lr", "confident", "val_dice"))
     assert int(FrequencyPrior.load(whole / "prior.json").updates) > 0
+    assert "were not evaluated yet" in (whole / "model" / "MODEL_CARD.md").read_text()
 
 
 def test_killed_at_any_moment_and_resumed_gives_the_same_weights(

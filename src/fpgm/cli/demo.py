@@ -33,12 +33,14 @@ def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS) -> None:
     from fpgm.evaluation import evaluate_run
     from fpgm.report.page import write_report
     from fpgm.report.results import read_result
+    from fpgm.serving.model_card import write_model_card
 
     output, began = console(), time.monotonic()
     split = draw_store(out)
     trainers = {name: train_method(name, out, iterations, output) for name in METHODS}
     for name, trainer in trainers.items():
         evaluate_run(out / name, out / "store", device=trainer.fabric.device)
+        write_model_card(out / name)
     labeled, unlabeled = len(split.labeled(LABELED)), len(split.unlabeled(LABELED))
     facts = [
         f"Trained on {labeled} labelled images of four drawn clinics (a to d) for {iterations} steps at {SIZE}x{SIZE}; "

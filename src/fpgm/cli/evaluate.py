@@ -28,8 +28,8 @@ def evaluate(
 ) -> None:
     """Score a run's model on the test images of each data set and on each unseen data set.
 
-    Writes RUN/evaluation: for each data set a CSV file with a line per image, and the predicted masks. What is there
-    already of the same weights and images is not computed again.
+    Writes RUN/evaluation: for each data set a CSV file with a line per image, and the predicted masks; and the figures
+    into RUN/model/MODEL_CARD.md. What is there already of the same weights and images is not computed again.
 
     Args:
         run: folder of a run that has come to its end.
@@ -43,6 +43,7 @@ def evaluate(
     from fpgm.evaluation import evaluate_run
     from fpgm.model import choose_device
     from fpgm.report.results import METRICS, RELEASED, read_result
+    from fpgm.serving.model_card import write_model_card
 
     with progress_bars() as bar:
         bars = cache(bar)
@@ -54,6 +55,7 @@ def evaluate(
             workers=min(4, os.cpu_count() or 1) if workers is None else workers,
             advance=lambda name, done, total: bars(name)("evaluate", done, total),
         )
+    write_model_card(run, data)
     result = read_result(run)
     asked = parse_names(datasets or list(result.scores))
     result = replace(result, scores={name: scores for name, scores in result.scores.items() if name in asked})

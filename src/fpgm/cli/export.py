@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def export(
     model: Path,
     *,
-    out: Path,
     format: Literal["onnx", "torch"] = "onnx",
+    out: Path | None = None,
     int8: bool = False,
     images: list[str] | None = None,
 ) -> None:
@@ -26,23 +26,25 @@ def export(
 
     Args:
         model: run folder or model folder.
-        out: file to write, .onnx or .pt2.
         format: onnx, or torch for a program of torch.export.
+        out: file to write, .onnx or .pt2; model.onnx or model.pt2 beside the model's weights if not given.
         int8: compute in 8-bit integers, smaller, faster and less exact; ONNX only.
         images: files, folders or patterns to compare on, half of them to calibrate int8; phantoms if not given.
     """
+    from fpgm.card import model_folder
     from fpgm.serving.export import export_onnx, export_torch
 
     if int8 and format != "onnx":
         raise ValueError("--int8 is for --format onnx alone")
     pictures = _read(images) if images else None
+    beside = model_folder(model)
     if format == "onnx":
-        report = export_onnx(model, out, int8=int8, pictures=pictures)
+        report = export_onnx(model, out or beside / "model.onnx", int8=int8, pictures=pictures)
     else:
-        report = export_torch(model, out, pictures=pictures)
+        report = export_torch(model, out or beside / "model.pt2", pictures=pictures)
     kind = "images" if images else "phantom images"
     console().print(
-        f"{out} written, {report.size / 2**20:.1f} MiB; compared with the original on {report.images} {kind}, "
+        f"{report.path} written, {report.size / 2**20:.1f} MiB; compared with the original on {report.images} {kind}, "
         f"in {report.found} of which it finds something: probabilities differ by up to {report.max_difference:.2g}, "
         f"Dice of the masks {report.dice:.4f} on average, {report.least_dice:.4f} at least",
         highlight=False,

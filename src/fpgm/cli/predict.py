@@ -71,6 +71,8 @@ def predict(
 
 
 def _show(summary: Summary, out: Path) -> None:
+    from fpgm.serving.inputs import plain
+
     output = console()
     before = f", {summary.kept} were there already" if summary.kept else ""
     text = f"{summary.done} files predicted{before}: {summary.polyps} polyps in {summary.pictures} images; see {out}"
@@ -80,5 +82,5 @@ def _show(summary: Summary, out: Path) -> None:
         for head in ("file", "why"):
             table.add_column(head, overflow="fold")
         for problem in summary.problems:
-            table.add_row(Text(str(problem.path)), Text(problem.reason))
+            table.add_row(Text(plain(str(problem.path))), Text(problem.reason))
         output.print(table)

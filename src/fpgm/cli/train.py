@@ -46,6 +46,7 @@ def train(
     from fpgm.cli.terminal import console
     from fpgm.config import resolve
     from fpgm.training.run import train as run
+    from fpgm.serving.model_card import write_model_card
     from fpgm.training.trainer import Stopped
 
     settings = [f"train.seed={seed}", *(set or [])]
@@ -70,6 +71,7 @@ def train(
         output.print(f"stopped before step {stopped.step}, all is saved; go on with the same command and --resume")
         return 130
     if trainer.fabric.is_global_zero:
+        write_model_card(out)
         dice, step = trainer.record["dice"], trainer.record["step"]
         output.print(f"best validation Dice {dice:.4f} at step {step:.0f}; the model is in {out / 'model'}")
     return 0

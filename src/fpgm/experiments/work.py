@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from fpgm.evaluation import evaluate_run
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.runner import Steps
+from fpgm.serving.model_card import write_model_card
 from fpgm.training.run import train
 from fpgm.training.trainer import Stopped, Trainer
 
@@ -45,12 +47,13 @@ def trained(cell: Cell, accelerator: str, precision: str, console: Console | Non
 
 
 def evaluate_cell(cell: Cell, device: torch.device, *, console: Console | None) -> Path:
-    """Evaluate a cell on all test and unseen sets."""
-    if console is None:
-        return evaluate_run(cell.folder, cell.store, device=device)
-    with console.status("evaluating") as status:
+    """Evaluate a cell on all test and unseen sets, and write its model card."""
+    with console.status("evaluating") if console else nullcontext() as status:
 
         def advance(name: str, done: int, total: int) -> None:
-            status.update(f"evaluating {name}: {done} of {total} images")
+            if status:
+                status.update(f"evaluating {name}: {done} of {total} images")
 
-        return evaluate_run(cell.folder, cell.store, device=device, advance=advance)
+        folder = evaluate_run(cell.folder, cell.store, device=device, advance=advance)
+    write_model_card(cell.folder)
+    return folder
