@@ -16,13 +16,18 @@ from torch import Tensor
 from fpgm._version import __version__
 from fpgm.files import atomic_path
 
+_HEADER = "fpgm"  # one entry: of several the order on the disk would be left to chance, and with it the file's hash
+
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], kind: str, content: dict[str, Any]) -> None:
     """Write tensors and a JSON content as one file."""
-    metadata = {"format": kind, "package_version": __version__, "content": json.dumps(content)}
+    header = json.dumps({"format": kind, "package_version": __version__, "content": content})
     plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     with atomic_path(path) as draft:
-        save_file(plain, draft, metadata)
+        try:
+            save_file(plain, draft, {_HEADER: header})
+        except SafetensorError as error:  # plain tensors can be written wherever a disk takes them
+            raise OSError(f"{path} cannot be written ({error}); free some space and go on") from None
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -31,10 +36,11 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
         raise FileNotFoundError(f"there is no file {path}")
     try:
         with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
+            header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
-    except SafetensorError as error:
+    except (SafetensorError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is damaged or cut short ({error})") from None
-    if metadata.get("format") != kind:
-        raise ValueError(f"{path} is not a file of kind {kind}, but {metadata.get('format', 'without a kind')}")
-    return tensors, json.loads(metadata["content"])
+    found = header.get("format") if isinstance(header, dict) else None
+    if found != kind:
+        raise ValueError(f"{path} is not a file of kind {kind}, but {found or 'without a kind'}")
+    return tensors, header["content"]
