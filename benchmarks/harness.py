@@ -6,8 +6,11 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read once, when torch is first imported
 
+import logging
 import time
 from collections.abc import Callable, Mapping
+
+logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells of every precision it is given
 
 
 def take_turns(sides: Mapping[str, Callable[[], object]], rounds: int = 30, warm_up: int = 3) -> dict[str, float]:
