@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fpgm.report.results import Result
 
 
-def report(runs: list[Path], *, out: Path) -> int:
+def report(runs: list[Path], *, out: Path = Path("report")) -> int:
     """Make the paper's tables and figures from evaluated runs, with the paper's own figures beside ours.
 
     Writes OUT/index.html, which needs no other file and no network, and beside it every table as Markdown, LaTeX and
