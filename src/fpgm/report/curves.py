@@ -36,7 +36,8 @@ def curves_figure(runs: Mapping[str, Sequence[Rows]], path: Path) -> None:
         for seed, rows in enumerate(seeds):
             for axis, column, points in zip(panels, ("sup", "val_dice"), (POINTS, 0), strict=True):
                 steps, values = _thinned(rows, column, points)
-                axis.plot(steps, values, **style, linewidth=1.2, label=None if seed else _named(name))
+                dot = "o" if len(steps) == 1 else ""
+                axis.plot(steps, values, **style, marker=dot, linewidth=1.2, label=None if seed else _named(name))
     panels[0].set(xlabel="step", ylabel="supervised loss")
     panels[1].set(xlabel="step", ylabel="validation Dice", ylim=(0, 1))
     for axis in panels:
