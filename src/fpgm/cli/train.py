@@ -45,8 +45,8 @@ def train(
     """
     from fpgm.cli.terminal import console
     from fpgm.config import resolve
-    from fpgm.training.run import train as run
     from fpgm.serving.model_card import write_model_card
+    from fpgm.training.run import train as run
     from fpgm.training.trainer import Stopped
 
     settings = [f"train.seed={seed}", *(set or [])]

@@ -1,0 +1,170 @@
+"""The names other programs may rely on. Whoever changes one here breaks somebody's program: say it in CHANGELOG.md."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+import torch
+
+import fpgm
+from fpgm.cli import COMMANDS, build_parser
+from fpgm.cli.reproduce import reproduce
+from fpgm.config import PRESETS, keys
+from fpgm.data.batch import Batch
+from fpgm.methods import METHODS, Method
+from fpgm.metrics import pair_metrics
+
+MODULES = {
+    "fpgm": "__version__ load_predictor",
+    "fpgm.spectrum": "FrequencyPrior SpectralAlignment align amplitude broadcast edge_mask edge_profiles edge_region "
+    "generic_profile gradient likeness low_pass radial_profile radius_grid resample sum_over_ranks to_grey",
+    "fpgm.methods": "METHODS Method Stage Step",
+    "fpgm.nets": "Backbone Decoder UNet build",
+    "fpgm.serving.predictor": "Engine Finding Mask Picture Plane Predictor describe load_predictor",
+}
+# A name before the star is given by place or by name, one after it by name alone.
+ARGUMENTS = {
+    "fpgm.load_predictor": "path * device threshold average keep_largest min_area precision",
+    "fpgm.serving.predictor.Predictor.predict": "self images",
+    "fpgm.metrics.pair_metrics": "pred true * on_empty spacing hd95 asd",
+    "fpgm.nets.build": "name in_channels classes",
+    "fpgm.spectrum.edge_mask": "mask",
+    "fpgm.spectrum.radial_profile": "amplitude width",
+    "fpgm.spectrum.align": "image prior_profile gamma reconstruction * clamp",
+    "fpgm.spectrum.generic_profile": "count",
+    "fpgm.spectrum.low_pass": "image cutoff",
+    "fpgm.spectrum.FrequencyPrior": "momentum debias",
+    "fpgm.spectrum.FrequencyPrior.update": "self image mask",
+    "fpgm.spectrum.FrequencyPrior.save": "self path",
+    "fpgm.spectrum.FrequencyPrior.load": "path",
+    "fpgm.spectrum.SpectralAlignment": "prior gamma reconstruction * clamp",
+    "fpgm.spectrum.SpectralAlignment.forward": "self image generator",
+    "fpgm.methods.Method.losses": "self batch step",
+    "fpgm.methods.Method.predictor": "self",
+    "fpgm.methods.Method.parameter_groups": "self",
+    "fpgm.methods.Method.inner_optimizers": "self",
+    "fpgm.methods.Method.enter": "self stage",
+    "fpgm.methods.Method.before_step": "self batch step",
+    "fpgm.methods.Method.after_step": "self batch step",
+    "fpgm.methods.Method.pictures": "self batch",
+}
+COMMAND_LINE = {
+    "demo": "--out --iterations",
+    "data list": "--root --store --json",
+    "data synth": "--out --count --size --seed --domains --workers --json",
+    "data prepare": "--out --root --images --masks --unlabeled --name --datasets --size --workers --strict --json",
+    "data split": "--data --protocol --seed --out --datasets --unseen --fractions --lists --labeled --json",
+    "data audit": "--data --split --out --json",
+    "data verify": "--data --datasets --json",
+    "prior learn": "--data --out --labeled --split --momentum --literal",
+    "prior show": "prior --out",
+    "prior compare": "priors --out --json",
+    "train": "--method --data --out --labeled --split --preset --iterations --seed --set --resume --accelerator "
+    "--devices --num-nodes --precision --compile",
+    "evaluate": "run --data --datasets --device --workers --json",
+    "predict": "model images --out --threshold --average --keep-largest --min-area --save --device --precision "
+    "--batch-size",
+    "export": "model --format --out --int8 --images",
+    "serve": "run --host --port",
+    "reproduce": "table --data --out --preset --protocol --methods --labeled --seeds --iterations --set --dry-run "
+    "--engine --jobs --cpus --ray-address --accelerator --precision --json",
+    "analyze signature": "--data --out --datasets --count --seed --json",
+    "analyze specificity": "--data --out --datasets --split --count --seed --json",
+    "report": "runs --out",
+}
+SETTINGS = {
+    "data": "store split labeled batch_labeled batch_unlabeled weak workers",
+    "net": "name arguments",
+    "optimizer": "name lr momentum weight_decay power",
+    "train": "iterations validate_every save_every log_every pictures_every seed",
+    "method": "recipe unsup freq feature threshold gamma prior prior_file momentum debias reconstruction ramp "
+    "statistics",
+}
+NAMES = "supervised fpgm urpc bsnet ac_mt caussl bcpnet unimatch abd dycon cvbm pick"
+BATCH = "image_l mask_l strong_l strong_mask_l weak_u strong_u boxes_u weak_m strong_m id_l id_u id_m"
+
+
+def find(path: str) -> Any:
+    """Return what a dotted path names."""
+    found: Any = fpgm
+    for depth, part in enumerate(path.split(".")[1:], start=2):
+        found = getattr(found, part, None) or import_module(".".join(path.split(".")[:depth]))
+    return found
+
+
+def commands(table: dict[str, Any], before: str = "") -> dict[str, Callable[..., Any]]:
+    """Return the commands by what one types."""
+    found: dict[str, Callable[..., Any]] = {}
+    for word, command in table.items():
+        found |= commands(command, f"{before}{word} ") if isinstance(command, dict) else {f"{before}{word}": command}
+    return found
+
+
+def options(command: str) -> list[str]:
+    """Return the options of a command as its parser takes them, those given by place without dashes."""
+    parser: Any = build_parser()
+    for word in command.split():
+        parser = parser._subcommands_action.choices[word]
+    names = [action.option_strings[0] if action.option_strings else action.dest for action in parser._actions]
+    return [name for name in names if name not in ("-h", "--help")]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_gives_what_it_promises(module: str) -> None:
+    found = import_module(module)
+    assert sorted(found.__all__) == sorted(MODULES[module].split())
+    assert all(getattr(found, name) is not None for name in found.__all__)
+
+
+@pytest.mark.parametrize("path", ARGUMENTS)
+def test_arguments_keep_their_names_and_order(path: str) -> None:
+    before, _, after = ARGUMENTS[path].partition("*")
+    parameters = inspect.signature(find(path)).parameters.values()
+    named = [entry for entry in parameters if entry.kind is not inspect.Parameter.VAR_KEYWORD]
+    assert [entry.name for entry in named if entry.kind is not entry.KEYWORD_ONLY] == before.split()
+    assert [entry.name for entry in named if entry.kind is entry.KEYWORD_ONLY] == after.split()
+
+
+def test_the_methods() -> None:
+    assert list(METHODS) == NAMES.split()
+    assert all(issubclass(method, Method) for method in METHODS.values())
+
+
+def test_the_metrics() -> None:
+    mask = np.eye(8)
+    assert list(pair_metrics(mask, mask, on_empty="penalise")) == ["dice", "jaccard", "hd95", "asd"]
+
+
+def test_a_prior_is_a_profile_and_counts() -> None:
+    prior = fpgm.spectrum.FrequencyPrior()
+    assert {"profile", "size", "samples", "skipped"} <= prior.state_dict().keys()
+    assert isinstance(prior.profile, torch.Tensor) and not prior.learnt
+
+
+def test_a_batch_has_these_fields_and_none_for_masks_of_unlabelled_images() -> None:
+    assert list(Batch.__dataclass_fields__) == ["index", *BATCH.split()]
+
+
+def test_the_commands() -> None:
+    assert list(commands(COMMANDS)) == list(COMMAND_LINE)
+
+
+@pytest.mark.parametrize("command", COMMAND_LINE)
+def test_the_options_of_a_command(command: str) -> None:
+    assert sorted(options(command)) == sorted(COMMAND_LINE[command].split())
+
+
+def test_the_tables_of_the_paper() -> None:
+    tables = get_args(get_type_hints(reproduce)["table"])
+    assert tables == ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "all")
+
+
+def test_the_presets_and_settings() -> None:
+    assert list(PRESETS) == ["paper", "mini"]
+    expected = [f"{section}.{name}" for section, names in SETTINGS.items() for name in names.split()]
+    assert sorted(keys("fpgm")) == sorted(expected)
