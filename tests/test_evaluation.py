@@ -240,8 +240,9 @@ def test_other_images_of_the_same_names_are_evaluated_anew(run: Path, phantom_st
     assert state(run)["phantom-a.csv"][1] != before["phantom-a.csv"][1]
 
 
-def test_an_interrupted_evaluation_is_absent(run: Path) -> None:
-    evaluate_run(run, datasets=["phantom-a"], device=CPU)
+def test_an_interrupted_evaluation_has_what_it_had_before(run: Path) -> None:
+    evaluate_run(run, datasets=["phantom-b"], device=CPU)
+    before = state(run)
 
     def stop(name: str, done: int, total: int) -> None:
         if name == "phantom-c":
@@ -249,7 +250,10 @@ def test_an_interrupted_evaluation_is_absent(run: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         evaluate_run(run, device=CPU, advance=stop)
-    assert not (run / "evaluation" / "evaluation.json").exists()
+    left = state(run)
+    assert (
+        left["evaluation.json"][1] == before["evaluation.json"][1] and left["phantom-b.csv"] == before["phantom-b.csv"]
+    )
     evaluate_run(run, device=CPU)
     assert list(json.loads((run / "evaluation" / "evaluation.json").read_text())["datasets"]) == PHANTOMS
 

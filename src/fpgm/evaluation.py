@@ -10,7 +10,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,7 @@ from fpgm.data.manifest import MANIFEST
 from fpgm.data.parallel import Workers
 from fpgm.data.splits import Split, dataset_of
 from fpgm.data.store import open_stores
-from fpgm.files import atomic_path, file_sha256, write_text
+from fpgm.files import atomic_path, file_sha256, sole_writer, write_text
 from fpgm.metrics import pair_metrics
 
 if TYPE_CHECKING:  # the processes that compute metrics import this module, and have no need of torch
@@ -186,23 +186,17 @@ def evaluate_run(
     place, folder = store or config.data.store, run / "evaluation"
     split = _read_split(run, place, config.data.split, card)
     sets = held_out(split)
-    header = {
-        "format": FORMAT,
-        "version": __version__,
-        "weights_sha256": card.weights_sha256,
-        "size": card.size,
-        "protocol": split.protocol,
-        "split": config.data.split,
-        "split_seed": split.seed,
-    }
-    kept = _kept(folder, header, place, sets)
-    if todo := [name for name in _choose(sets, datasets) if name not in kept]:
-        pools = _pools(place, {name: sets[name] for name in todo}, card.size)
-        predictor = load_model(run)[0].to(device)
-        _clear(folder, sets.keys() - kept)
-        evaluate_pools(predictor, pools, folder, device=device, workers=workers, advance=advance)
-        done = {name: _entry(folder, place, name, held) for name, held in sets.items() if name in kept.union(todo)}
-        write_text(folder / RECORD, json.dumps({**header, "datasets": done}, indent=1) + "\n")
+    header = {"format": FORMAT, "version": __version__, "weights_sha256": card.weights_sha256, "size": card.size}
+    header |= {"protocol": split.protocol, "split": config.data.split, "split_seed": split.seed}
+    chosen = _choose(sets, datasets)
+    if not _kept(folder, header, place, sets).issuperset(chosen):
+        with sole_writer(run):
+            kept = _kept(folder, header, place, sets)
+            todo = {name: sets[name] for name in chosen if name not in kept}
+            pools, predictor = _pools(place, todo, card.size), load_model(run)[0].to(device)
+            _vouch(folder, header, place, sets, kept)
+            evaluate_pools(predictor, pools, folder, device=device, workers=workers, advance=advance)
+            _vouch(folder, header, place, sets, kept.union(todo))
     return folder
 
 
@@ -294,7 +288,13 @@ def _pools(place: Path, sets: Mapping[str, HeldOut], size: int) -> dict[str, Poo
     return pools
 
 
-def _clear(folder: Path, names: Iterable[str]) -> None:
-    """Take the record away, so that the evaluation counts as unfinished, and the files it does not vouch for."""
-    for file in (RECORD, *(f"{name}.{kind}" for name in names for kind in FILES)):
+def _vouch(
+    folder: Path, header: Mapping[str, Any], place: Path, sets: Mapping[str, HeldOut], names: Collection[str]
+) -> None:
+    """Let the record list these data sets, and nothing else be there; without any there is no record."""
+    entries = {name: _entry(folder, place, name, held) for name, held in sets.items() if name in names}
+    if entries:
+        write_text(folder / RECORD, json.dumps({**header, "datasets": entries}, indent=1) + "\n")
+    absent = [f"{name}.{kind}" for name in sets.keys() - entries.keys() for kind in FILES]
+    for file in absent if entries else (RECORD, *absent):
         (folder / file).unlink(missing_ok=True)

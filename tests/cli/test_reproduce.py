@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,23 +110,6 @@ def test_stopped_it_says_how_to_go_on(
     assert main(command(phantom_store, tmp_path, *TWO)) == 130
     assert "stopped with 0 of 2 runs done; the same command goes on" in capsys.readouterr().out
     assert runs(tmp_path) == {}
-
-
-def test_killed_it_goes_on(phantom_store: Path, tmp_path: Path) -> None:
-    words = command(phantom_store, tmp_path, "--methods", "supervised", iterations=16)
-    process = subprocess.Popen([sys.executable, "-m", "fpgm", *words], stdout=subprocess.DEVNULL)
-    folder, deadline = tmp_path / "strict" / "mini" / "10pct" / "supervised" / "seed-0", time.monotonic() + 120
-    while not (folder / "checkpoints" / "last.safetensors").is_file():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (folder / "cell.json").exists()
-    kept = (folder / "metrics.csv").read_text().splitlines()[1]
-    assert main(words) == 0
-    rows = (folder / "metrics.csv").read_text().splitlines()
-    assert rows[1].startswith(kept)  # speed and all: the first step was not computed again
-    assert len(rows) == 17 and runs(tmp_path)["supervised"]["attempts"] == 1
 
 
 @pytest.mark.parametrize("engine", ["local", "ray"])

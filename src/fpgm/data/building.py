@@ -22,7 +22,7 @@ from fpgm.data.manifest import ImageRow, Manifest, versions
 from fpgm.data.pairs import Pair, Problem
 from fpgm.data.parallel import Workers
 from fpgm.data.prepare import RULES, check_size
-from fpgm.data.store import DATA, Record, Store, write_store
+from fpgm.data.store import Record, Store, write_store
 from fpgm.data.synthetic import phantom
 
 Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
@@ -70,7 +70,7 @@ def build(
     first = next(records, None)
     if first is None:
         return Outcome(found.name, "nothing usable", tuple(problems))
-    for stale in folder.glob(f".{DATA}.*.part"):  # left by a run that was killed
+    for stale in folder.glob(".*.part"):  # left by a run that was killed
         stale.unlink(missing_ok=True)
 
     def describe(rows: tuple[ImageRow, ...]) -> Manifest:

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict
 
 from fpgm._version import __version__
 from fpgm.data.pairs import Problem
-from fpgm.files import write_text
 
 MANIFEST = "manifest.json"
 MAKE = "`fpgm data prepare --root RAW --out STORE` or `fpgm data synth --out STORE`"
@@ -78,12 +77,12 @@ class Manifest(BaseModel):
         except ValueError as error:
             raise ValueError(f"{path} is no manifest of this release ({error}); make it again with {MAKE}") from None
 
-    def save(self, folder: Path) -> None:
-        """Write the manifest, one line per image."""
+    def text(self) -> str:
+        """Return the content of the file, one line per image."""
         header = self.model_dump(mode="json", exclude={"images"})
         text = json.dumps(header, indent=1, ensure_ascii=False).removesuffix("\n}")
         rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in self.images)
-        write_text(folder / MANIFEST, f'{text},\n "images": [\n  {rows}\n ]\n}}\n')
+        return f'{text},\n "images": [\n  {rows}\n ]\n}}\n'
 
 
 def versions() -> dict[str, str]:

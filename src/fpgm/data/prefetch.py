@@ -62,7 +62,7 @@ class _Worker(Generic[T]):
         """Wait for the next result, which is that of step t."""
         try:
             result: T | Exception = self.reader.recv()
-        except EOFError:
+        except (EOFError, OSError):  # the latter where it died in the middle of sending
             self.process.join()
             raise ChildProcessError(
                 f"the process that prepares batches died before batch {t} was ready "

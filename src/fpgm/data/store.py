@@ -22,12 +22,14 @@ from numpy.typing import NDArray
 from fpgm.data.catalog import CATALOG, find
 from fpgm.data.manifest import MAKE, MANIFEST, ImageRow, Manifest
 from fpgm.data.pairs import natural
-from fpgm.files import atomic_path
+from fpgm.files import NO_ROOM, atomic_path
 
 Pixels = NDArray[np.uint8]
 Indices = Sequence[int] | NDArray[np.integer]
 DATA = "data.h5"
 _LIBVER = ("v110", "v110")  # fixed, so that the bytes do not depend on the HDF5 release
+_CACHE = 2**20  # bytes of an array that HDF5 keeps before it writes them
+_SLACK = 4 * _CACHE  # more than that of both arrays, and what else it keeps
 _GROWTH = 256  # rows by which the arrays grow while their number is not known
 _ARRAYS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "images": ((3,), {}),
@@ -157,12 +159,17 @@ def write_store(
         records: in the order in which they are kept; read one by one, never all in memory.
         describe: makes the manifest from the rows of all records, when they are known.
     """
-    with atomic_path(folder / DATA) as draft:
-        with h5py.File(draft, "w", libver=_LIBVER) as file:
+    with atomic_path(folder / MANIFEST) as card, atomic_path(folder / DATA) as draft:
+        with draft.open("wb") as empty:
+            _reserve(empty.fileno(), 0, 0)
+        with h5py.File(draft, "w", libver=_LIBVER, rdcc_nbytes=_CACHE) as file:
             manifest = describe(_fill(file, records))
             file.attrs["name"], file.attrs["size"] = manifest.name, manifest.size
+            file.flush()
+            length = file.id.get_filesize()
+        os.truncate(draft, length)
+        card.write_text(manifest.text(), encoding="utf-8", newline="\n")
         (folder / MANIFEST).unlink(missing_ok=True)  # from here to the last line there is no finished store
-    manifest.save(folder)
     return manifest
 
 
@@ -172,6 +179,7 @@ def _fill(file: h5py.File, records: Iterable[Record]) -> tuple[ImageRow, ...]:
     hashes: list[str] = []
     arrays: list[h5py.Dataset] = []
     for count, record in enumerate(records):
+        _reserve(file.id.get_vfd_handle(), file.id.get_filesize(), 2 * record.image.nbytes)  # image and mask take less
         arrays = arrays or _arrays(file, record.image.shape[0])
         if count % _GROWTH == 0:
             _resize(arrays, count + _GROWTH)
@@ -184,6 +192,17 @@ def _fill(file: h5py.File, records: Iterable[Record]) -> tuple[ImageRow, ...]:
     _resize(arrays, len(rows))
     _describe(file, rows, hashes)
     return tuple(rows)
+
+
+def _reserve(handle: int, end: int, size: int) -> None:
+    """Take so many bytes beyond the end, and the slack, or raise: where a disk is full HDF5 cannot even be closed."""
+    try:
+        os.posix_fallocate(handle, end, size + _SLACK)
+    except AttributeError:  # of a system that cannot
+        return
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
 
 
 def _arrays(file: h5py.File, size: int) -> list[h5py.Dataset]:
@@ -213,5 +232,7 @@ def _describe(file: h5py.File, rows: Sequence[ImageRow], hashes: Sequence[str]) 
         "foreground": shares,
         "source_size": np.array([(row.width, row.height) for row in rows], np.int32),
     }
+    sizes = [values.nbytes for values in columns.values()]
+    _reserve(file.id.get_vfd_handle(), file.id.get_filesize(), 2 * sum(sizes))
     for name, values in columns.items():
         file.create_dataset(name, data=values, track_times=False)

@@ -9,6 +9,7 @@ Strong views are rounded to 8 bits, as where the compared methods make theirs.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import lru_cache
@@ -81,6 +82,14 @@ class Pool:
         """Masks as uint8 (n, S, S) in {0, 1}."""
         return self._gather(indices, lambda store, lines: store.masks(lines))
 
+    def sha256(self) -> str:
+        """Hash of all that is known of the images but their pixels: others of the same ids have another."""
+        lines = [
+            f"{entry} {self._stores[store].dhash[row]} {self._stores[store].foreground[row]}"
+            for entry, (store, row) in zip(self.ids, self._places, strict=True)
+        ]
+        return hashlib.sha256("\n".join([str(self.size), *lines]).encode()).hexdigest()
+
     def unmasked(self) -> list[str]:
         """Ids of the images without a mask."""
         masked = self._gather(np.arange(len(self)), lambda store, lines: store.has_mask[lines])
@@ -121,9 +130,11 @@ class Stream:
         labeled: images with masks.
         unlabeled: images whose masks are never read, mix partners too; None will do where `views` wants none.
         views: what the method declares.
-        batch_labeled, batch_unlabeled: images in a step, on all processes together.
+        batch_labeled: labelled images in a step, on all processes together.
+        batch_unlabeled: unlabelled ones, likewise.
         seed: of everything that is drawn.
-        rank, world_size: which process this is, and of how many.
+        rank: which process this is.
+        world_size: of how many.
         weak: probability of each weak move.
     """
 

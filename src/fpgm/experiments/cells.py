@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm.experiments.plan import Cell
-from fpgm.files import write_text
+from fpgm.files import claim, write_text
 
 LOCK = ".lock"
 
@@ -61,25 +58,9 @@ def is_done(folder: Path) -> bool:
     return bool(record and record.state == "done" and (folder / "evaluation" / "evaluation.json").is_file())
 
 
-@contextmanager
-def claim(folder: Path) -> Iterator[bool]:
-    """Keep other processes from a cell; False if one of them has it.
-
-    The lock is the operating system's: it ends with the process, however that ends, and no forked child inherits it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = True
-        except (BlockingIOError, PermissionError):  # which of the two depends on the system
-            free = False
-        yield free
-
-
 def is_taken(folder: Path) -> bool:
     """Whether another process computes the cell; must not be asked by the one that does, which would lose it."""
     if not (folder / LOCK).is_file():
         return False
-    with claim(folder) as free:
+    with claim(folder / LOCK) as free:
         return not free

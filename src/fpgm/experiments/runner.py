@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from fpgm.experiments import cells as on_disk
 from fpgm.experiments.plan import Cell
-from fpgm.files import write_text
+from fpgm.files import claim, write_text
 
 RETRIES = 2
 POLL = 0.5  # seconds between looks at cells that another command computes
@@ -76,7 +76,7 @@ class Watcher(Protocol):
 
 def attempt(cell: Cell, steps: Steps) -> Outcome:
     """Compute a cell once, unless it is done or somebody else does it."""
-    with on_disk.claim(cell.folder) as free:
+    with claim(cell.folder / on_disk.LOCK) as free:
         if not free:
             return Outcome(cell, "busy")
         if on_disk.is_done(cell.folder):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import h5py
 import numpy as np
@@ -135,8 +137,11 @@ def read_images(store: Path, dataset: str, ids: Sequence[str]) -> tuple[Pixels, 
 def read_masks(run: Path, dataset: str, size: int) -> Mask:
     """Read the masks (N, S, S) that a run found, in the order of its scores."""
     path = run / "evaluation" / f"{dataset}.npz"
-    with np.load(path, allow_pickle=False) as file:
-        packed = file["masks"]
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            packed = file["masks"]
+    except (EOFError, BadZipFile, zlib.error, ValueError, KeyError) as error:
+        raise ValueError(f"{path} is damaged ({error}); make it again with `fpgm evaluate {run}`") from None
     return np.unpackbits(packed, axis=-1, count=size).astype(bool)
 
 

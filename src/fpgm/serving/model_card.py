@@ -53,8 +53,10 @@ def write_model_card(run: Path, store: Path | None = None) -> Path:
         _results(result),
         _limits(split, result),
     )
-    write_text(run / "model" / MODEL_CARD, "\n\n".join(sections) + "\n")
-    return run / "model" / MODEL_CARD
+    path, text = run / "model" / MODEL_CARD, "\n\n".join(sections) + "\n"
+    if not (path.is_file() and path.read_bytes() == text.encode()):  # a finished run may be on a disk that is read-only
+        write_text(path, text)
+    return path
 
 
 def _config(run: Path) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -21,6 +22,7 @@ from fpgm.config import OptimizerConfig, RunConfig, differences
 from fpgm.data.splits import Split
 from fpgm.data.store import open_stores
 from fpgm.data.streams import Pool, Stream
+from fpgm.files import sole_writer, write_text
 from fpgm.methods import METHODS, Method
 from fpgm.model import save_model
 from fpgm.nets import build
@@ -29,6 +31,14 @@ from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Trainer
+
+
+class _Pools(NamedTuple):
+    """The images of a run."""
+
+    labeled: Pool
+    unlabeled: Pool | None
+    validation: Pool
 
 
 def train(
@@ -47,37 +57,57 @@ def train(
     fabric = _fabric(accelerator, devices, num_nodes, precision)
     fabric.launch()
     try:
-        _claim(fabric, config, folder, resume)
-        labeled, unlabeled, validation = _pools(config)
-        method, optimizer = _build(config)
-        trainer = _trainer(fabric, config, method, optimizer, folder)
-        if resume and trainer.last.is_file():
-            trainer.resume()
-        if compiled:
-            method.predictor().compile()
-        stream = Stream(
-            labeled,
-            unlabeled,
-            method.views,
-            seed=config.train.seed,
-            batch_labeled=config.data.batch_labeled,
-            batch_unlabeled=config.data.batch_unlabeled,
-            rank=fabric.global_rank,
-            world_size=fabric.world_size,
-            weak=config.data.weak,
-        )
-        shown = console if fabric.is_global_zero else None
-        with (
-            Telemetry(folder, trainer.next_step, config.train.iterations, shown) as telemetry,
-            _stopping(trainer),
-        ):
-            trainer.fit(stream, validation, telemetry, config.data.workers)
-        if fabric.is_global_zero:
-            _ship(trainer, config, validation.size)
-        return trainer
+        with ExitStack() as held:
+            _on_first(fabric, lambda: held.enter_context(sole_writer(folder)))
+            return _train(fabric, config, folder, resume, compiled, console if fabric.is_global_zero else None)
     finally:
         if dist.is_available() and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _train(
+    fabric: Fabric, config: RunConfig, folder: Path, resume: bool, compiled: bool, console: Console | None
+) -> Trainer:
+    """Make the parts of a run and bring it to its end."""
+    pools = _pools(config)
+    _on_first(fabric, lambda: _claim(config, folder, resume, pools))
+    method, optimizer = _build(config)
+    trainer = _trainer(fabric, config, method, optimizer, folder)
+    if resume and trainer.last.is_file():
+        trainer.resume()
+    if compiled:
+        method.predictor().compile()
+    stream = Stream(
+        pools.labeled,
+        pools.unlabeled,
+        method.views,
+        seed=config.train.seed,
+        batch_labeled=config.data.batch_labeled,
+        batch_unlabeled=config.data.batch_unlabeled,
+        rank=fabric.global_rank,
+        world_size=fabric.world_size,
+        weak=config.data.weak,
+    )
+    with (
+        Telemetry(folder, trainer.next_step, config.train.iterations, console) as telemetry,
+        _stopping(trainer),
+    ):
+        trainer.fit(stream, pools.validation, telemetry, config.data.workers)
+    if fabric.is_global_zero:
+        _ship(trainer, config, pools.validation.size)
+    return trainer
+
+
+def _on_first(fabric: Fabric, act: Callable[[], object]) -> None:
+    """Let the first process act while the others wait; what it refuses ends them all."""
+    refusal: Exception | None = None
+    if fabric.is_global_zero:
+        try:
+            act()
+        except (ValueError, OSError) as error:
+            refusal = error
+    if fabric.broadcast(refusal is not None):
+        raise refusal or ValueError("the first process refused; it says why")
 
 
 def _fabric(accelerator: str, devices: int, num_nodes: int, precision: str) -> Fabric:
@@ -96,30 +126,42 @@ def _fabric(accelerator: str, devices: int, num_nodes: int, precision: str) -> F
         raise ValueError(f"--accelerator {accelerator} cannot be used here: {error}") from None
 
 
-def _claim(fabric: Fabric, config: RunConfig, folder: Path, resume: bool) -> None:
-    """Make sure that the folder is this run's, on the first rank, before any other writes to it."""
-    if fabric.is_global_zero:
-        path = folder / "config.yaml"
-        if path.is_file() and not resume:
-            raise ValueError(f"{folder} holds a run already: continue it with --resume, or give another --out")
-        if path.is_file():
-            changed = differences(RunConfig.load(path), config)
-            if changed:
-                raise ValueError(
-                    f"{folder} was started with other settings: {'; '.join(changed)}. Give it another --out"
-                )
-        config.save(path)
-    fabric.barrier()
+def _claim(config: RunConfig, folder: Path, resume: bool, pools: _Pools) -> None:
+    """Make sure that the folder is this run's before anything else is written to it."""
+    path = folder / "config.yaml"
+    if path.is_file() and not resume:
+        raise ValueError(f"{folder} holds a run already: continue it with --resume, or give another --out")
+    if path.is_file() and (changed := differences(RunConfig.load(path), config)):
+        raise ValueError(f"{folder} was started with other settings: {'; '.join(changed)}. Give it another --out")
+    _check_data(folder / "data.json", pools, config.data.store)
+    config.save(path)
 
 
-def _pools(config: RunConfig) -> tuple[Pool, Pool | None, Pool]:
+def _check_data(path: Path, pools: _Pools, store: Path) -> None:
+    """Write down which images a run is begun with, and let it go on with no others."""
+    given = {name: pool and pool.sha256() for name, pool in pools._asdict().items()}
+    if path.is_file():
+        try:
+            known = dict(json.loads(path.read_bytes()))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path} is damaged ({error}): delete it if {store} is unchanged") from None
+        if changed := [name for name in given if known.get(name) != given[name]]:
+            raise ValueError(
+                f"{path.parent} was begun with other images: {' and '.join(changed)} ones of {store} have changed. "
+                "Put the old store in its place, or give another --out"
+            )
+    else:
+        write_text(path, json.dumps(given, indent=1) + "\n")
+
+
+def _pools(config: RunConfig) -> _Pools:
     stores = open_stores(config.data.store)
     split = Split.load(config.data.store / "splits" / config.data.split)
     unlabeled = split.unlabeled(config.data.labeled)
-    return (
-        Pool(stores, split.labeled(config.data.labeled)),
-        Pool(stores, unlabeled) if unlabeled else None,
-        Pool(stores, split.validation),
+    return _Pools(
+        labeled=Pool(stores, split.labeled(config.data.labeled)),
+        unlabeled=Pool(stores, unlabeled) if unlabeled else None,
+        validation=Pool(stores, split.validation),
     )
 
 

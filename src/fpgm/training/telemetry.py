@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from fpgm.files import write_text
+from fpgm.files import disk_of, write_text
 
 
 class MetricsFile:
@@ -30,9 +30,10 @@ class MetricsFile:
         self.columns: list[str] = ["step"]
         self.rows: list[dict[str, str]] = []
         if start and path.is_file():
-            with path.open(newline="", encoding="utf-8") as file:
-                reader = csv.DictReader(file)
-                self.columns = list(reader.fieldnames or self.columns)
+            whole, _, _ = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")
+            reader = csv.DictReader(io.StringIO(whole))
+            if "step" in (reader.fieldnames or ()):
+                self.columns = list(reader.fieldnames or ())
                 self.rows = [row for row in reader if row["step"].isdigit() and int(row["step"]) <= start]
         self._rewrite()
 
@@ -45,7 +46,7 @@ class MetricsFile:
             self.columns += new
             self._rewrite()
         else:
-            with self.path.open("a", newline="", encoding="utf-8") as file:
+            with disk_of(self.path), self.path.open("a", newline="", encoding="utf-8") as file:
                 csv.DictWriter(file, self.columns).writerow(row)
 
     def _rewrite(self) -> None:

@@ -86,7 +86,12 @@ class Trainer:
 
     def resume(self) -> None:
         """Continue from the last checkpoint of the run folder."""
-        record = checkpoint.load(self.last, self.method, self.optimizer)
+        try:
+            record = checkpoint.load(self.last, self.method, self.optimizer)
+        except ValueError as error:
+            others = sorted(path.name for path in self.last.parent.glob("best*.safetensors"))
+            advice = f"or copy {' or '.join(others)} over it to go on from there" if others else "nothing else is lost"
+            raise ValueError(f"{error}. Delete it to begin anew, {advice}") from None
         self.next_step, self.record = record["next_step"], record["best"]
 
     @property
