@@ -1,76 +1,94 @@
 """Time the audit of 3,248 images, and show how the search for near duplicates grows with the number of images.
 
-    python benchmarks/audit.py [--data STORE] [--images 3248] [--hashes 2500 5000 10000 20000]
+    python benchmarks/audit.py [--data STORE] [--images 3248] [--hashes 5000 20000]
 
 STORE is filled up with phantoms to so many images; without it all are phantoms. The audit reads the store, finds the
-duplicates and sorts them by data set. The search is timed on random fingerprints, one image in ten near another;
-beside its peak memory stands that of a table of all distances.
+duplicates and sorts them by data set; beside it stands a loop over all pairs of fingerprints, and no more. The search
+is timed on random fingerprints, one image in ten near another; beside its memory stands a table of all distances.
 """
 
 from __future__ import annotations
 
+from harness import compare, memory, take_turns
+
 import argparse
-import os
-import resource
 import tempfile
-import time
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations
 from pathlib import Path
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from fpgm.data import audit
 from fpgm.data.building import build_phantom
 from fpgm.data.duplicates import gather
-from fpgm.data.fingerprint import Packed, close_pairs
+from fpgm.data.fingerprint import NEAR, Packed, close_pairs, distances, pack
 from fpgm.data.store import Store, open_stores
 
-
-def peak() -> float:
-    """Peak memory of this process so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+LOOP = "a loop over all pairs"
 
 
-def time_audit(stores: dict[str, Store]) -> None:
-    """Audit the data sets and say how long it took."""
-    before, start = peak(), time.perf_counter()
+def run_audit(stores: dict[str, Store]) -> str:
+    """Audit the data sets and say what was found."""
     evidence = gather(stores)
     parts = {name: [f"{name}/{id_}" for id_ in store.ids] for name, store in stores.items()}
     findings = audit.judge(evidence, parts)
     audit.strangers(stores, set(evidence.ids))
-    seconds = time.perf_counter() - start
     leaks = sum(finding.verdict == "LEAK" for finding in findings)
-    print(f"{len(evidence.ids)} images, {len(evidence.first)} pairs, {leaks} leaks: {seconds:.2f} s", end=", ")
-    print(f"peak memory {before:.0f} -> {peak():.0f} MB")
+    return f"{len(evidence.first)} pairs, {leaks} leaks"
 
 
-def fingerprints(count: int, rng: np.random.Generator) -> Packed:
+def loop(packed: Packed) -> int:
+    """Count the near pairs as a script would: fingerprints as whole numbers, one pair after the other."""
+    numbers = [int.from_bytes(row.tobytes(), "big") for row in packed]
+    return sum((a ^ b).bit_count() <= NEAR for a, b in combinations(numbers, 2))
+
+
+def time_audit(stores: dict[str, Store]) -> None:
+    """Compare the whole audit with the loop alone."""
+    packed = pack([text for store in stores.values() for text in store.dhash])
+    before, found = memory("VmHWM"), run_audit(stores)
+    print(f"{len(packed)} images, {found}: peak memory {before:.0f} -> {memory('VmHWM'):.0f} MB")
+    seconds = take_turns({"audit": partial(run_audit, stores), "loop": partial(loop, packed)}, 2, warm_up=0)
+    ours, other = (value / len(packed) for value in seconds.values())
+    compare("audit", f"all of it, {len(packed):,} images", ours, other, LOOP, unit="images/s", fast=True)
+
+
+def fingerprints(count: int) -> Packed:
     """Random fingerprints of which every tenth is the one before with four bits changed."""
-    packed = rng.integers(0, 256, (count, 32), dtype=np.uint8)
+    packed = np.random.default_rng(0).integers(0, 256, (count, 32), dtype=np.uint8)
     packed[9::10] = packed[8::10][: len(packed[9::10])]
     packed[9::10, 0] ^= 15
     return packed
 
 
+def allocated(run: Callable[[], object]) -> float:
+    """Return the most MB a call held at once."""
+    tracemalloc.start()
+    run()
+    most = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    return most
+
+
 def time_search(counts: list[int]) -> None:
-    """Time the search for pairs and measure what it allocates."""
-    rng = np.random.default_rng(0)
-    table = Table("images", "seconds", "pairs", "peak MB", "MB of all distances", title="Search for near duplicates")
-    for count in counts:
-        packed = fingerprints(count, rng)
-        start = time.perf_counter()
-        found = len(close_pairs(packed)[0])
-        seconds = time.perf_counter() - start
-        tracemalloc.start()
-        close_pairs(packed)
-        memory = tracemalloc.get_traced_memory()[1] / 2**20
-        tracemalloc.stop()
-        table.add_row(f"{count}", f"{seconds:.2f}", f"{found}", f"{memory:.0f}", f"{count**2 * 2 / 2**20:.0f}")
-    Console().print(table)
+    """Compare the search in the fewest images with the loop, and that in more images with it."""
+    few, *more = sorted(counts)
+    packed = fingerprints(few)
+    assert len(close_pairs(packed)[0]) == loop(packed)
+    seconds = take_turns({"ours": lambda: close_pairs(packed), "loop": lambda: loop(packed)}, 3, warm_up=0)
+    held = allocated(lambda: close_pairs(packed))
+    whole = allocated(lambda: distances(packed, packed))
+    compare("audit", f"search in {few:,} fingerprints", seconds["ours"], seconds["loop"], LOOP, fast=True)
+    compare("audit", f"memory of the search in {few:,}", held, whole, "a table of all distances", unit="MB")
+    for count in more:
+        run = partial(close_pairs, fingerprints(count))
+        longer, against = take_turns({"": run}, 2, warm_up=0)[""], f"in {few:,}"
+        pairs = f"{against} ({(count / few) ** 2:.3g} times fewer pairs)"
+        compare("audit", f"search in {count:,} fingerprints", longer, seconds["ours"], pairs)
+        compare("audit", f"memory of the search in {count:,}", allocated(run), held, against, unit="MB")
 
 
 def main() -> None:
@@ -78,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--images", type=int, default=3248)
-    parser.add_argument("--hashes", type=int, nargs="+", default=[2500, 5000, 10000, 20000])
+    parser.add_argument("--hashes", type=int, nargs="+", default=[5000, 20000])
     options = parser.parse_args()
     stores = open_stores(options.data) if options.data else {}
     with tempfile.TemporaryDirectory() as folder:

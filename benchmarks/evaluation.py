@@ -8,7 +8,7 @@ copies of blobs, and noise, the worst case. The start of the processes is counte
 
 from __future__ import annotations
 
-from harness import row, take_turns
+from harness import compare, take_turns
 
 import argparse
 import tempfile
@@ -84,16 +84,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    print(f"{options.images} images of {options.size} x {options.size}, all but the network:")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name in ("blobs", "noise"):
             side = partial(make_side, make_pool(folder, name, options.images, options.size), name, folder)
-            sides = {"1 process": side(1), f"{options.workers} processes": side(options.workers)}
-            times = take_turns(sides, options.rounds, warm_up=0)
-            for label, seconds in times.items():
-                ratio = f"{times['1 process'] / seconds:.2f}x one process, {seconds / LIMIT:.1%} of the limit"
-                row(f"{name}, {label}", seconds, ratio)
+            times = take_turns({"one": side(1), "several": side(options.workers)}, options.rounds, warm_up=0)
+            what = f"{options.images:,} images of {options.size}², {name}, {options.workers} processes"
+            compare("evaluation", what, times["several"], times["one"], "1 process", fast=True, limit=LIMIT)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ for each number of images; bfloat16 changes masks a little; who wants speed expo
 
 from __future__ import annotations
 
-from harness import row, take_turns
+from harness import compare, take_turns
 
 import argparse
 import shutil
@@ -83,9 +83,11 @@ def main() -> None:
             sides = {name: partial(engine, make_batch(count)) for name, engine in engines.items()}
             first = {name: timed(side) for name, side in sides.items()}
             times = take_turns(sides, options.rounds)
-            print(f"{count} x 3 x {SIZE} x {SIZE}, {torch.get_num_threads()} threads:")
+            print(f"first calls: {', '.join(f'{name} {seconds:.1f} s' for name, seconds in first.items())}")
+            eager = times.pop("eager")
             for name, seconds in times.items():
-                row(name, seconds, f"{times['eager'] / seconds:.2f}x eager; the first call {first[name]:.1f} s")
+                what, target = f"{count} × 3 × {SIZE}², {name}", 1 if name == "onnxruntime" else None
+                compare("inference", what, seconds, eager, "eager torch", target=target, fast=True)
 
 
 def timed(side: Callable[[], object]) -> float:

@@ -8,7 +8,7 @@ method does only now and then (CauSSL's inner steps) is measured where it happen
 
 from __future__ import annotations
 
-from harness import take_turns
+from harness import compare, take_turns
 
 import argparse
 import tempfile
@@ -73,11 +73,11 @@ def main() -> None:
     torch.set_num_threads(2)
     seconds = measure(options.rounds)
     unit = seconds["supervised", "train"]
-    if not options.markdown:
-        print(f"a step of 8 + 8 images of {SIZE} x {SIZE}, {torch.get_num_threads()} threads, bfloat16")
     for (name, stage), value in seconds.items():
-        shape = "| {} | {} | {:.1f} |" if options.markdown else "  {:12s}{:12s}{:5.1f}x supervised"
-        print(shape.format(name, stage, value / unit))
+        if options.markdown:
+            print(f"| {name} | {stage} | {value / unit:.1f} |")
+        elif name != "supervised":
+            compare("methods", f"step of {name}, stage {stage}", value, unit, "step of supervised")
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@ $FPGM_REAL_DATA, else ../shared/data) holds any; and pure noise, the worst case.
 
 from __future__ import annotations
 
+from harness import compare, take_turns
+
 import argparse
 import os
 import statistics
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from fpgm.metrics import pair_metrics
 
 Mask = NDArray[np.bool_]
 Pair = tuple[Mask, Mask]
+TARGET = 10.0
 
 
 def blob(size: int, rng: np.random.Generator) -> Mask:
@@ -85,27 +86,15 @@ SIDES: dict[str, Callable[[Mask, Mask], list[float]]] = {
 }
 
 
-def measure(name: str, pairs: list[Pair], repeats: int = 3) -> None:
-    """Print the median time of each side and how many times slower than fpgm it is."""
-    times: dict[str, list[float]] = {side: [] for side in SIDES}
-    gap = 0.0
-    for pred, true in pairs:
-        best = dict.fromkeys(SIDES, float("inf"))
-        values: dict[str, list[float]] = {}
-        for _ in range(repeats):
-            for side, function in SIDES.items():
-                start = time.perf_counter()
-                values[side] = function(pred, true)
-                best[side] = min(best[side], time.perf_counter() - start)
-        gap = max(gap, *(abs(u - v) for u, v in zip(values["medpy"], values["fpgm"], strict=True)))
-        for side, seconds in best.items():
-            times[side].append(seconds)
-    ours = statistics.median(times["fpgm"])
-    cells = (
-        f"{side} {statistics.median(t) * 1e3:7.3f} ms ({statistics.median(t) / ours:5.1f}x)"
-        for side, t in times.items()
-    )
-    print(f"{name:14s} {len(pairs):4d} pairs  {'  '.join(cells)}  largest difference from medpy {gap:.1e}")
+def measure(name: str, pairs: list[Pair], target: float | None = TARGET) -> None:
+    """Compare the median time of a pair with both libraries'."""
+    runs = [take_turns({side: partial(SIDES[side], *pair) for side in SIDES}, 3, warm_up=0) for pair in pairs]
+    medpy, monai, ours = (statistics.median(run[side] for run in runs) for side in SIDES)
+    gap = max(abs(u - v) for pair in pairs for u, v in zip(by_medpy(*pair), by_fpgm(*pair), strict=True))
+    print(f"{len(pairs)} pairs of {name}, largest difference from medpy {gap:.1e}")
+    what = f"Dice, Jaccard, HD95, ASD of {name}, {len(pairs[0][0])}²"
+    compare("metrics", what, ours, medpy, "medpy", target=target, fast=True)
+    compare("metrics", what, ours, monai, "MONAI", target=target, fast=True)
 
 
 def main() -> None:
@@ -126,9 +115,9 @@ def main() -> None:
     for name, masks in kinds.items():
         pairs = [(perturb(mask, rng), mask) for mask in masks]
         pairs = [pair for pair in pairs if pair[0].any() and pair[1].any()]
-        measure(name, pairs) if pairs else print(f"{name:14s} none under {options.data}")
+        measure(name, pairs) if pairs else print(f"{name}: none under {options.data}")
     noise = rng.random((4, 2, options.size, options.size)) > 0.5
-    measure("noise", [(pair[0], pair[1]) for pair in noise])
+    measure("noise", [(pair[0], pair[1]) for pair in noise], target=None)
 
 
 if __name__ == "__main__":

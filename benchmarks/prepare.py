@@ -9,11 +9,11 @@ $FPGM_REAL_DATA, else ../shared/data) phantoms saved as JPEG and PNG take its pl
 
 from __future__ import annotations
 
+from harness import compare, take_turns
+
 import argparse
 import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -63,41 +63,38 @@ def ours(found: Found, out: Path, size: int, count: int) -> None:
 
 
 def preparing(found: Found, folder: Path, size: int, count: int, repeats: int) -> None:
-    """Print images per second; the sides take turns."""
-    sides: dict[str, Callable[[Path], None]] = {
-        "plain Pillow loop": lambda out: plain(found, out, size),
-        "fpgm, 1 process": lambda out: ours(found, out, size, 1),
-        f"fpgm, {count} processes": lambda out: ours(found, out, size, count),
-        "fpgm, up to date": lambda out: ours(found, folder / "kept", size, 1),
-    }
-    ours(found, folder / "kept", size, 1)
-    seconds: dict[str, list[float]] = {side: [] for side in sides}
-    for _ in range(repeats):
-        for side, function in sides.items():
+    """Compare images per second with the plain loop's."""
+
+    def fresh(function: Callable[[Path], None]) -> Callable[[], None]:
+        def run() -> None:
             with tempfile.TemporaryDirectory(dir=folder) as out:
-                start = time.perf_counter()
                 function(Path(out))
-                seconds[side].append(time.perf_counter() - start)
-    for side, times in seconds.items():
-        rates = [len(found.pairs) / value for value in times]
-        print(f"{side:22s} {statistics.median(rates):8.0f} images/s (best {max(rates):.0f})")
+
+        return run
+
+    ours(found, folder / "kept", size, 1)
+    sides = {
+        "plain": fresh(lambda out: plain(found, out, size)),
+        "1 process": fresh(lambda out: ours(found, out, size, 1)),
+        f"{count} processes": fresh(lambda out: ours(found, out, size, count)),
+        "up to date": lambda: ours(found, folder / "kept", size, 1),
+    }
+    seconds = {side: value / len(found.pairs) for side, value in take_turns(sides, repeats, warm_up=0).items()}
+    other = seconds.pop("plain")
+    for side, value in seconds.items():
+        compare("prepare", f"{found.name}, {side}", value, other, "plain Pillow loop", unit="images/s", fast=True)
 
 
 def reading(found: Found, store: Store, size: int, batch: int = 8, batches: int = 50) -> None:
-    """Print the time of a random batch from the store and from the files."""
+    """Compare a random batch from the store with one from the files."""
     rng = np.random.default_rng(0)
-    times: dict[str, list[float]] = {"store, random read": [], "decode and resize": []}
-    for _ in range(batches):
-        rows = rng.integers(0, len(store), batch)
-        start = time.perf_counter()
-        store.images(rows)
-        middle = time.perf_counter()
-        for row in rows:
-            picture(found.pairs[row].image, size)
-        for side, value in zip(times, (middle - start, time.perf_counter() - middle), strict=True):
-            times[side].append(value / batch)
-    for side, values in times.items():
-        print(f"{side:22s} {statistics.median(values) * 1e6:8.0f} us/image")
+    sides = {
+        "store": lambda: store.images(rng.integers(0, len(store), batch)),
+        "files": lambda: [picture(found.pairs[i].image, size) for i in rng.integers(0, len(store), batch)],
+    }
+    seconds = take_turns(sides, batches)
+    what = f"{batch} random images from the store"
+    compare("prepare", what, seconds["store"], seconds["files"], "decode and resize", fast=True)
 
 
 def main() -> None:

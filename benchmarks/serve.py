@@ -8,7 +8,7 @@ server share the machine. The exit code is 1 if a request fails or the memory is
 
 from __future__ import annotations
 
-from harness import row
+from harness import compare, memory
 
 import argparse
 import io
@@ -85,23 +85,17 @@ def load(port: int, pid: int, frame: bytes, clients: int, seconds: float) -> tup
     """Let clients ask at the same time: seconds of each request, errors, and the server's memory in MB over time."""
     spent: list[float] = []
     errors: list[str] = []
-    memory: list[float] = []
+    held: list[float] = []
     end = time.perf_counter() + seconds
     threads = [threading.Thread(target=ask, args=(port, frame, end, spent, errors)) for _ in range(clients)]
     for thread in threads:
         thread.start()
     while time.perf_counter() < end:
-        memory.append(resident(pid))
+        held.append(memory(pid=pid))
         time.sleep(min(0.25, seconds / 20))
     for thread in threads:
         thread.join()
-    return spent, errors, memory
-
-
-def resident(pid: int) -> float:
-    """Memory of a process in MB, without the pages it shares with files and other processes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
+    return spent, errors, held
 
 
 def alone(run: Path, frame: bytes, seconds: float) -> float:
@@ -126,17 +120,16 @@ def measure(run: Path, clients: int, seconds: float) -> bool:
     with serving(run) as (port, pid):
         load(port, pid, frame, clients, seconds / 6)  # warm-up
         start = time.perf_counter()
-        spent, errors, memory = load(port, pid, frame, clients, seconds)
+        spent, errors, held = load(port, pid, frame, clients, seconds)
         rate = len(spent) / (time.perf_counter() - start)  # the last requests end a little later
     bare = (before + alone(run, frame, seconds / 6)) / 2
     middle, late = np.percentile(spent, [50, 95])
-    third = max(1, len(memory) // 3)
-    first, last = float(np.median(memory[:third])), float(np.median(memory[-third:]))
-    print(f"  {clients} clients for {seconds:g} s: {len(spent)} requests, {rate:.1f} per second, {len(errors)} errors")
-    print(f"  the predictor alone: {bare:.1f} per second; the server has {rate / bare:.2f}x of it")
-    row("latency, median", float(middle))
-    row("latency, 95th percentile", float(late))
-    print(f"  memory: {first:.0f} MB in the first third, {last:.0f} in the last, at most {max(memory):.0f}")
+    third = max(1, len(held) // 3)
+    first, last = float(np.median(held[:third])), float(np.median(held[-third:]))
+    print(f"  {len(spent)} requests in {seconds:g} s, {len(errors)} errors, at most {max(held):.0f} MB")
+    print(f"  latency: median {middle * 1e3:.0f} ms, 95th percentile {late * 1e3:.0f} ms")
+    compare("serve", f"{clients} clients", 1 / rate, 1 / bare, "the predictor alone", unit="requests/s", fast=True)
+    compare("serve", "memory, last third of the time", last, first, "first third", target=FLAT, unit="MB")
     for error in sorted(set(errors))[:5]:
         print(f"  error: {error}")
     return not errors and last <= FLAT * first

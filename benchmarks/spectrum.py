@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from harness import row, take_turns
-
-from functools import partial
+from harness import compare, take_turns
 
 import torch
 from torch import Tensor
@@ -69,25 +67,23 @@ def bench_alignment(image: Tensor, prior: Tensor, gamma: float) -> None:
     """Compare the forward pass with its floor, with plain code and with the released loop."""
     align = SpectralAlignment(prior, gamma)
     worst = max(float((other(image, prior, gamma) - align(image)).abs().max()) for other in (plain, released_loop))
-    print(
-        f"alignment of {'x'.join(map(str, image.shape))}, {image.dtype} (largest difference between sides {worst:.0e})"
-    )
-    vectorised = take_turns(
+    what = "SpectralAlignment of " + "×".join(map(str, image.shape))
+    print(f"{what}, {image.dtype} (largest difference between sides {worst:.0e})")
+    pair, ours, plainly = take_turns(
         {
             "pair": lambda: bare_pair(image),
             "ours": lambda: align(image),
             "plain": lambda: plain(image, prior, gamma),
         },
         rounds=100,
-    )
+    ).values()
     loop = take_turns({"loop": lambda: released_loop(image, prior, gamma)}, rounds=5, warm_up=1)["loop"]
-    floor = vectorised["pair"]
-    row("bare rfft2 + irfft2", floor)
-    row("SpectralAlignment", vectorised["ours"], f"{vectorised['ours'] / floor:.2f}x the pair (target: at most 2)")
-    row("plain vectorised code", vectorised["plain"], f"{vectorised['plain'] / floor:.2f}x the pair")
-    ratios = f"{loop / vectorised['ours']:.0f}x SpectralAlignment (target: at least 300), {loop / floor:.0f}x the pair"
-    row("released loop", loop, ratios)
-    print(f"  peak extra memory {peak_memory(align, image) / image.nbytes:.2f}x the input (target: at most 4)")
+    compare("alignment", what, ours, pair, "bare rfft2 + irfft2", target=2)
+    compare("alignment", what, ours, plainly, "plain vectorised code", fast=True)
+    compare("alignment", what, ours, loop, "the released loop", target=300, fast=True)
+    compare("alignment", "a bare rfft2 + irfft2", pair, loop, "the released loop", fast=True)
+    extra = peak_memory(align, image) / 2**20
+    compare("alignment", "peak extra memory", extra, image.nbytes / 2**20, "the input", target=4, unit="MB")
 
 
 def bench_prior(image: Tensor) -> None:
@@ -102,20 +98,8 @@ def bench_prior(image: Tensor) -> None:
         },
         rounds=100,
     )
-    print(f"prior update on {len(image)} images")
-    row("rfft2 of grey + edge filter", seconds["floor"])
-    row("FrequencyPrior.update", seconds["ours"], f"{seconds['ours'] / seconds['floor']:.2f}x (target: at most 2)")
-
-
-def bench_growth(prior: Tensor, gamma: float, generator: torch.Generator) -> None:
-    """Show how the forward grows with the side of the image beside the pair."""
-    align = SpectralAlignment(prior, gamma)
-    print("growth with size, 2x3xSxS")
-    for size in (64, 128, 256, 512, 1024):
-        image = torch.rand(2, 3, size, size, generator=generator)
-        seconds = take_turns({"pair": partial(bare_pair, image), "ours": partial(align, image)}, rounds=20)
-        ratio = seconds["ours"] / seconds["pair"]
-        row(f"S = {size}", seconds["ours"], f"{ratio:.2f}x the pair ({seconds['pair'] * 1e3:.2f} ms)")
+    what = f"FrequencyPrior.update, {len(image)} images of 256²"
+    compare("prior", what, seconds["ours"], seconds["floor"], "rfft2 of grey + edge filter", target=2)
 
 
 def main() -> None:
@@ -123,10 +107,8 @@ def main() -> None:
     torch.set_num_threads(2)
     generator = torch.Generator().manual_seed(0)
     image = torch.rand(8, 3, 256, 256, generator=generator)
-    prior, gamma = generic_profile(128), 0.05
-    bench_alignment(image, prior, gamma)
+    bench_alignment(image, generic_profile(128), 0.05)
     bench_prior(image)
-    bench_growth(prior, gamma, generator)
 
 
 if __name__ == "__main__":

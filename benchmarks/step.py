@@ -6,7 +6,7 @@ same losses, a backward pass and an optimiser's step; the loader is not part of 
 
 from __future__ import annotations
 
-from harness import row, take_turns
+from harness import compare, take_turns
 
 import tempfile
 from pathlib import Path
@@ -26,14 +26,14 @@ from spectrum import released_loop
 SIZE, COUNT = 128, 8
 
 
-def make_batch() -> Batch:
+def make_batch(count: int = COUNT, size: int = SIZE) -> Batch:
     """Return noise images with a disc each."""
     generator = torch.Generator().manual_seed(0)
-    image, weak, strong = (torch.rand(COUNT, 3, SIZE, SIZE, generator=generator) for _ in range(3))
-    y, x = torch.meshgrid(torch.arange(SIZE), torch.arange(SIZE), indexing="ij")
-    mask = ((y - SIZE / 2) ** 2 + (x - SIZE / 2) ** 2 < (SIZE / 5) ** 2).long().expand(COUNT, -1, -1)
-    none = torch.empty(0, 3, SIZE, SIZE)
-    ids = tuple(f"noise/{i}" for i in range(COUNT))
+    image, weak, strong = (torch.rand(count, 3, size, size, generator=generator) for _ in range(3))
+    y, x = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+    mask = ((y - size / 2) ** 2 + (x - size / 2) ** 2 < (size / 5) ** 2).long().expand(count, -1, -1)
+    none = torch.empty(0, 3, size, size)
+    ids = tuple(f"noise/{i}" for i in range(count))
     return Batch(
         index=0,
         image_l=image,
@@ -87,7 +87,7 @@ class Plain:
         return loss
 
 
-def make_trainer(folder: Path, precision: str) -> Trainer:
+def make_trainer(folder: Path, precision: str = "bf16-mixed") -> Trainer:
     """Return the package's trainer of the same method."""
     method = FPGM(UNet()).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.01, momentum=0.9, weight_decay=1e-4)
@@ -110,10 +110,9 @@ def main() -> None:
             rounds=5,
             warm_up=1,
         )
-    print(f"FPGM step, {COUNT} + {COUNT} images of {SIZE} x {SIZE}, {torch.get_num_threads()} threads")
-    row("written plainly", seconds["plain"])
-    row("ours", seconds["ours"], f"{seconds['ours'] / seconds['plain']:.2f}x plain (target: at most 0.45)")
-    row("ours in float32", seconds["fp32"], f"{seconds['fp32'] / seconds['plain']:.2f}x plain")
+    what = f"FPGM step, {COUNT} + {COUNT} images of {SIZE}²"
+    compare("step", f"{what}, bfloat16", seconds["ours"], seconds["plain"], "written plainly, float32", target=0.45)
+    compare("step", f"{what}, float32", seconds["fp32"], seconds["plain"], "written plainly, float32")
 
 
 if __name__ == "__main__":

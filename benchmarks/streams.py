@@ -1,6 +1,6 @@
 """What the loader costs: a training step fed by it against one fed from a cached batch, and memory over an epoch.
 
-    python benchmarks/streams.py [--rounds 20] [--size 128] [--images 20000] [--parts memory hue prepare step]
+    python benchmarks/streams.py [--rounds 20] [--size 128] [--images 10000] [--parts memory hue prepare step]
 
 The sides of a comparison take turns in one run. The step is the UNet's in bfloat16 with channels last: labelled and
 weak images in one pass, strong views in another. The pool of the memory part is written to a temporary folder.
@@ -8,18 +8,15 @@ weak images in one pass, strong views in another. The pool of the memory part is
 
 from __future__ import annotations
 
+from harness import amount, compare, memory, take_turns
+
 import argparse
 import math
 import multiprocessing
-import os
-import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import torch
@@ -33,6 +30,7 @@ from fpgm.data.streams import Pool, Stream
 from fpgm.data.views import jitter
 from fpgm.nets.unet import UNet
 
+TARGET = 1.05  # of a step with the loader beside one from a cached batch
 VIEWS = {"paper": Views(strong=1), "released": Views(strong=2, cutmix=True, mix=True)}
 
 
@@ -60,17 +58,6 @@ def make_stream(store: Store, views: Views, batch_unlabeled: int = 8) -> Stream:
     return Stream(*pools, views, seed=0, batch_unlabeled=batch_unlabeled)
 
 
-def turns(sides: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Time the sides, which take turns and change places every round."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(rounds):
-        for name in sorted(sides, reverse=bool(number % 2)):
-            start = time.perf_counter()
-            sides[name]()
-            times[name].append(time.perf_counter() - start)
-    return times
-
-
 def measure_hue(rounds: int) -> None:
     """Why the hue is not turned by kornia."""
     torch.set_num_threads(1)
@@ -80,18 +67,17 @@ def measure_hue(rounds: int) -> None:
             "fpgm": partial(jitter, picture, [1, 1, 1, 0.1], [3]),
             "kornia": partial(adjust_hue, picture, 0.1 * 2 * math.pi),
         }
-        times = turns(sides, 10 * rounds)
-        fpgm, kornia = (statistics.median(times[name]) * 1e3 for name in ("fpgm", "kornia"))
-        print(f"hue of one picture, {size}²: fpgm {fpgm:.2f} ms, kornia {kornia:.2f} ms ({kornia / fpgm:.1f}x)")
+        times = take_turns(sides, 10 * rounds)
+        compare("streams", f"hue of one picture of {size}²", times["fpgm"], times["kornia"], "kornia", fast=True)
 
 
 def measure_prepare(store: Store, rounds: int) -> None:
     """How long one batch takes to prepare on one thread."""
     torch.set_num_threads(1)
     for name, views in (*VIEWS.items(), ("weak views only", Views())):
-        batches = make_stream(store, views).loop(0, rounds, workers=0)
-        times = turns({name: partial(next, batches)}, rounds)[name]
-        print(f"batch 8 + 8 at {store.size}², {name}: {statistics.median(times) * 1e3:.1f} ms on one thread")
+        batches = make_stream(store, views).loop(0, 10**6, workers=0)
+        seconds = take_turns({name: partial(next, batches)}, rounds)[name]
+        print(f"  batch 8 + 8 at {store.size}², {name}: {amount(seconds, 's')} on one thread")
 
 
 def make_step() -> Callable[[Batch], None]:
@@ -120,22 +106,10 @@ def measure_step(store: Store, name: str, rounds: int) -> None:
     step, stream = make_step(), make_stream(store, VIEWS[name])
     cached, loop = stream.batch(0), stream.loop(0, 10**6)
     sides = {"cached": lambda: step(cached), "loader": lambda: step(next(loop))}
-    turns(sides, 2)
-    times = turns(sides, rounds)
+    times = take_turns(sides, rounds, warm_up=2)
     loop.close()
-    before, after = (statistics.median(times[side]) for side in ("cached", "loader"))
-    paired = statistics.median(y / x for x, y in zip(times["cached"], times["loader"], strict=True))
-    best = min(times["loader"]) / min(times["cached"])
-    print(
-        f"step 8 + 8 at {store.size}², {name}: cached {before * 1e3:.0f} ms, with the loader {after * 1e3:.0f} ms: "
-        f"{after / before:.3f}x (median of pairs {paired:.3f}x, best of each {best:.3f}x)"
-    )
-
-
-def resident(pid: int | str) -> float:
-    """Memory of a process in MB, without the pages it shares with files and other processes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
+    what = f"step with the loader, views of `{name}`, {store.size}²"
+    compare("streams", what, times["loader"], times["cached"], "from a cached batch", target=TARGET)
 
 
 def measure_memory(folder: Path, count: int, size: int) -> None:
@@ -148,13 +122,12 @@ def measure_memory(folder: Path, count: int, size: int) -> None:
         seen.update(batch.id_u)
         if batch.index % 10 == 0 and batch.index < steps - 5:
             (worker,) = multiprocessing.active_children()
-            levels.append((resident("self"), resident(worker.pid or 0)))
-    first, most = levels[2], [max(level) for level in zip(*levels, strict=True)]
-    print(
-        f"one epoch of {len(seen)} images at {size}², {count * size**2 * 3 / 2**20:.0f} MB on disk: "
-        f"this process {first[0]:.0f} MB after 1,280 images, at most {most[0]:.0f}; its worker {first[1]:.0f}, "
-        f"at most {most[1]:.0f}"
-    )
+            levels.append((memory(), memory(pid=worker.pid or 0)))
+    print(f"one epoch of {len(seen)} images of {size}², {count * size**2 * 3 / 2**20:.0f} MB on disk")
+    for place, process in enumerate(("the process", "its worker")):
+        held = [level[place] for level in levels]
+        what = f"most memory of {process}, {len(seen):,} images"
+        compare("streams", what, max(held), held[2], "after 1,280 images", unit="MB")
 
 
 def main() -> None:
@@ -163,7 +136,7 @@ def main() -> None:
     parts = ("memory", "hue", "prepare", "step")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--size", type=int, default=128)
-    parser.add_argument("--images", type=int, default=20000)
+    parser.add_argument("--images", type=int, default=10000)
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
