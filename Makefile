@@ -4,13 +4,21 @@ BIN := .venv/bin
 READY := .venv/.ready
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test lint format bench docs lock clean
+.PHONY: demo test fuzz coverage lint format bench docs lock clean
 
 demo: $(READY)
 	$(BIN)/fpgm demo --out demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+# Ten thousand cases and more; `make test` has a few of each kind.
+fuzz: $(READY)
+	FPGM_FUZZ_EXAMPLES=650 $(BIN)/python -m pytest tests/fuzz
+
+# The web page and the command line are driven from outside: by a browser, and in processes of their own.
+coverage: $(READY)
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

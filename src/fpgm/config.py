@@ -64,7 +64,7 @@ class TrainConfig(Part):
     save_every: int = Field(200, ge=1)
     log_every: int = Field(10, ge=1)
     pictures_every: int = Field(1000, ge=0, description="0: no pictures")
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**63)
 
 
 class RunConfig(Part):
@@ -86,12 +86,9 @@ class RunConfig(Part):
     @classmethod
     def load(cls, path: Path) -> RunConfig:
         """Read a run's `config.yaml`."""
-        try:
-            record = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path} is not readable YAML: {error}") from None
-        if not isinstance(record, dict) or "method" not in record:
-            raise ValueError(f"{path} is not the configuration of a run: it names no method")
+        record = _read_yaml(path.read_bytes(), str(path))
+        if not isinstance(record, dict) or str(record.get("method")) not in METHODS:
+            raise ValueError(f"{path} is not the configuration of a run: it names no method of this version")
         return _build(record, str(path))
 
 
@@ -137,7 +134,7 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
         if key not in valid:
             raise ValueError(f"there is no setting {key!r}; {_near(key, valid)}")
         section, _, name = key.partition(".")
-        record.setdefault("arguments" if section == "method" else section, {})[name] = yaml.safe_load(text)
+        record.setdefault("arguments" if section == "method" else section, {})[name] = _read_yaml(text, setting)
         if key == "net.name":
             record["net"]["arguments"] = {}  # a preset's arguments are those of its own network
     return _build(record, "the settings")
@@ -192,11 +189,19 @@ def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def _read_yaml(text: str | bytes, source: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except Exception as error:  # a wrong tag makes the reader raise anything, e.g. a KeyError for `!!bool x`
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{source} is not readable YAML: {reason}") from None
+
+
 def _build(record: dict[str, Any], source: str) -> RunConfig:
     """Validate a record, turning what is wrong into one sentence per field."""
     try:
-        arguments = arguments_model(record["method"])(**record.get("arguments") or {})
-        return RunConfig(**{**record, "arguments": arguments})
+        arguments = arguments_model(record["method"]).model_validate(record.get("arguments") or {})
+        return RunConfig.model_validate({**record, "arguments": arguments})
     except ValidationError as error:
         lines = [
             f"{'.'.join(map(str, entry['loc']))}: {entry['msg']} (got {entry['input']!r})" for entry in error.errors()

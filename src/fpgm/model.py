@@ -48,7 +48,9 @@ def choose_device(name: str) -> torch.device:
     """Return the device of that name, or the best there is, once it has been seen to work."""
     best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        return torch.empty(0, device=best if name == "auto" else name).device
+        probe = torch.ones(1, device=best if name == "auto" else name)
+        probe.cpu()  # which "meta", whose tensors hold nothing, cannot
+        return probe.device
     except (RuntimeError, AssertionError) as error:  # torch says the latter where it was built without CUDA
         reason = str(error).partition("\n")[0]
         raise ValueError(f"--device {name} cannot be used here: {reason}; try --device auto") from None

@@ -41,6 +41,6 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     except (SafetensorError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is damaged or cut short ({error})") from None
     found = header.get("format") if isinstance(header, dict) else None
-    if found != kind:
+    if found != kind or "content" not in header:
         raise ValueError(f"{path} is not a file of kind {kind}, but {found or 'without a kind'}")
     return tensors, header["content"]

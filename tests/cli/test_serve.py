@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def test_without_a_run_the_demo_s_is_trained_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "COUNT", 12)
-    monkeypatch.setattr(serve, "ITERATIONS", 2)
+    monkeypatch.setattr(demo, "ITERATIONS", 2)
     for _ in range(2):
         assert main(["serve", "--port", "0"]) == 0
     said = capsys.readouterr().out
@@ -135,22 +136,24 @@ def test_without_a_run_the_demo_s_is_trained_once(
         assert about["size"] == SIZE and about["priors"][0] == "learned" and about["training"]["iterations"] == "2"
 
 
+@pytest.mark.parametrize("command", [["serve", "--port", "0"], ["demo"]], ids=" ".join)
 def test_its_training_can_be_interrupted(
-    tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: list[str],
+    tmp_path: Path,
+    served: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise Stopped(3)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "COUNT", 12)
-    monkeypatch.setattr(demo, "_train", stop)
-    assert main(["serve", "--port", "0"]) == 130 and not served
+    monkeypatch.setattr("fpgm.training.run.train", stop)
+    assert main(command) == 130 and not served
     assert "stopped before step 3, all is saved; the same command goes on" in capsys.readouterr().out
 
 
-def test_it_takes_as_many_steps_as_the_demo() -> None:
+def test_it_takes_the_place_of_the_demo() -> None:
     """So that `fpgm demo` finds the run and goes on with it."""
-    from inspect import signature
-
-    assert signature(demo.demo).parameters["iterations"].default == serve.ITERATIONS
     assert signature(demo.demo).parameters["out"].default == serve.DEMO

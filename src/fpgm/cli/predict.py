@@ -71,7 +71,7 @@ def predict(
 
 
 def _show(summary: Summary, out: Path) -> None:
-    from fpgm.serving.inputs import plain
+    from fpgm.data.pairs import plain
 
     output = console()
     before = f", {summary.kept} were there already" if summary.kept else ""

@@ -49,6 +49,8 @@ def train(
     from fpgm.training.run import train as run
     from fpgm.training.trainer import Stopped
 
+    if devices < 1 or num_nodes < 1:
+        raise ValueError(f"--devices {devices} and --num-nodes {num_nodes}: both must be at least 1")
     settings = [f"train.seed={seed}", *(set or [])]
     if iterations is not None:
         settings.append(f"train.iterations={iterations}")

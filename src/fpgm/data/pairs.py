@@ -43,7 +43,12 @@ def natural(text: str) -> tuple[list[str | int], str]:
 def relative(path: Path, bases: Bases) -> str:
     """Write a path relative to the innermost base that holds it, behind that base's prefix."""
     prefix, base = max((b for b in bases if path.is_relative_to(b[1])), key=lambda b: len(b[1].parts))
-    return (Path(prefix) / path.relative_to(base)).as_posix().encode("utf-8", "backslashreplace").decode()
+    return plain((Path(prefix) / path.relative_to(base)).as_posix())
+
+
+def plain(name: str) -> str:
+    r"""Write bytes of a file's name that are no text, which Python shows as "\udcff", with a backslash."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def match(images: Iterable[Path], masks: Iterable[Path], bases: Bases) -> Sorted:
@@ -57,7 +62,7 @@ def match(images: Iterable[Path], masks: Iterable[Path], bases: Bases) -> Sorted
         if len(files) > 1 or len(own) > 1:
             problems += duplicates((*files, *own), bases)
         elif not own:
-            reason = f"no mask of stem {stem}; if it has none, give its folder by --unlabeled"
+            reason = f"no mask of stem {plain(stem)}; if it has none, give its folder by --unlabeled"
             problems.append(Problem("missing mask", relative(files[0], bases), reason))
         else:
             pairs.append(Pair(files[0].stem, files[0], own[0]))
@@ -95,7 +100,7 @@ def join(parts: Iterable[Sorted], bases: Bases) -> Sorted:
 def duplicates(files: Iterable[Path], bases: Bases) -> list[Problem]:
     """Say of each of several files that their stems are equal."""
     reason = "several files have the stem {}; keep one"
-    return [Problem("duplicate stem", relative(path, bases), reason.format(path.stem)) for path in files]
+    return [Problem("duplicate stem", relative(path, bases), reason.format(plain(path.stem))) for path in files]
 
 
 def finish(pairs: Iterable[Pair], problems: Iterable[Problem], bases: Bases) -> Sorted:

@@ -17,10 +17,11 @@ Pixels = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
 MAX_PIXELS = 2**26  # 67 million, twice an 8K frame: more is a mistake or an attack
+MAX_SIDE = 65_500  # of a JPEG file, in which overlays are written
 MIN_SIZE, MAX_SIZE = 16, 2048
 MID_GREY = range(64, 192)
 MID_GREY_SHARE = 0.05
-_FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF")  # only decoders that run no other program
+FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF")  # only decoders that run no other program
 
 RULES = {
     "image": (
@@ -52,8 +53,8 @@ def read_picture(data: bytes) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd tags; size is judged below
-            picture = Image.open(io.BytesIO(data), formats=_FORMATS)
-            _check_pixels(*picture.size)
+            picture = Image.open(io.BytesIO(data), formats=FORMATS)
+            check_pixels(*picture.size)
             picture.load()
             return to_rgb(ImageOps.exif_transpose(picture))
     except Refused:
@@ -72,9 +73,9 @@ def read_hdf5(data: bytes) -> tuple[Image.Image, Image.Image | None]:
 
     try:
         with h5py.File(io.BytesIO(data), "r") as file:
-            for array in file.values():
-                _check_pixels(*array.shape)
-            image, label = file["image"][()], file["label"][()] if "label" in file else None
+            image, label = (_read_array(file, name) if name in file else None for name in ("image", "label"))
+            if image is None:
+                raise ValueError("there is no image")
     except Refused:
         raise
     except Exception as error:  # as above
@@ -85,6 +86,18 @@ def read_hdf5(data: bytes) -> tuple[Image.Image, Image.Image | None]:
         shapes = f"image {image.shape}, label {None if label is None else label.shape}"
         raise Refused("unreadable", f"{shapes}; expected image (3, H, W) and label (H, W)")
     return _eight_bit(image), None if label is None else _eight_bit(label)
+
+
+def _read_array(file: Any, name: str) -> NDArray[Any]:
+    """Read numbers that are in the file itself: HDF5 can also name any other file of this machine as their place."""
+    array = file[name]
+    if array.file != file or array.external or array.is_virtual:
+        raise ValueError(f"{name} is kept in another file")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} holds {array.dtype}, no numbers")
+    check_pixels(*array.shape)
+    values: NDArray[Any] = array[()]
+    return values
 
 
 def prepare_image(picture: Image.Image, size: int) -> Pixels:
@@ -165,8 +178,11 @@ def _eight_bit(values: NDArray[Any]) -> Image.Image:
     return Image.fromarray(np.rint(numbers * scale).astype(np.uint8))
 
 
-def _check_pixels(*shape: int) -> None:
+def check_pixels(*shape: int) -> None:
+    """Raise ``Refused`` unless an array of this shape is of use and fits into memory."""
     if 0 in shape:
         raise Refused("unreadable", f"a side of 0 pixels: {shape}")
     if int(np.prod(shape, dtype=np.int64)) > MAX_PIXELS:
         raise Refused("too large", f"{' x '.join(map(str, shape))} is over {MAX_PIXELS:,} pixels; reduce it first")
+    if max(shape, default=0) > MAX_SIDE:
+        raise Refused("too large", f"a side of {max(shape):,} pixels is over {MAX_SIDE:,}; cut it first")

@@ -58,6 +58,8 @@ class Split:
         count = Counter(id_ for part in self.parts().values() for id_ in part)
         if twice := [id_ for id_ in count if count[id_] > 1]:
             raise ValueError(f"{some(twice)}: twice in the lists; an image belongs to one part, once")
+        if not 0 <= self.without_mask <= len(self.train):
+            raise ValueError(f"{self.without_mask} images without a mask cannot be: train has {len(self.train)} images")
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """Return the four lists by name."""
@@ -124,7 +126,7 @@ class Split:
         card = _read_card(folder)
         lists = {}
         for part in PARTS:
-            text = (folder / f"{part}.txt").read_text(encoding="utf-8")
+            text = (folder / f"{part}.txt").read_text(encoding="utf-8", errors="replace")
             if _sha256(text) != card.sha256.get(f"{part}.txt"):
                 raise ValueError(
                     f"{folder / part}.txt was changed after it was written; make the split again with "
@@ -152,7 +154,7 @@ def _read_card(folder: Path) -> Card:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} holds no split; make one with `fpgm data split --data STORE --out {folder}`")
     try:
-        return Card.model_validate_json(path.read_text(encoding="utf-8"))
+        return Card.model_validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"

@@ -13,7 +13,7 @@ from fpgm.nets.unet import UNet
 _PREFIX = "monai:"
 
 
-def build(name: str, in_channels: int = 3, classes: int = 2, **kwargs: Any) -> nn.Module:
+def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -> nn.Module:
     """Build a network that maps (B, C, H, W) images to (B, K, H, W) logits.
 
     Args:
@@ -61,5 +61,5 @@ def _call(name: str, network: type[nn.Module], arguments: dict[str, Any]) -> nn.
         raise ValueError(f"{name}: {error}; its arguments are {', '.join(signature.parameters)}") from None
     try:
         return network(**arguments)
-    except ImportError as error:  # some networks of MONAI need a further library
+    except Exception as error:  # whatever a network makes of wrong values; some of MONAI need a further library
         raise ValueError(f"{name}: {error}") from error

@@ -146,7 +146,7 @@ def _read_config(run: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{run} is not a run: it has no config.yaml; `fpgm train` makes runs")
     try:
         config = yaml.safe_load(path.read_bytes())
-    except yaml.YAMLError as error:
+    except Exception as error:  # a wrong tag makes the reader raise anything
         raise ValueError(f"{path} is not readable YAML: {error}") from None
     for key in ("method", "preset", "data.labeled", "train.iterations", "train.seed"):
         value = config
@@ -177,6 +177,8 @@ def _read_record(run: Path) -> _Record:
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; {again}") from None
+    if strange := [name for name in record.datasets if Path(name).name != name or "\0" in name]:
+        raise ValueError(f"{path}: {strange[0]!r} cannot name a data set; {again}")
     if record.weights_sha256 != _read_json(model, again).get("weights_sha256"):
         raise ValueError(f"the evaluation of {run} is of other weights than its model: {again}")
     return record
@@ -185,6 +187,6 @@ def _read_record(run: Path) -> _Record:
 def _read_json(path: Path, again: str) -> dict[str, Any]:
     try:
         record = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not readable JSON ({error}); {again}") from None
     return record if isinstance(record, dict) else {}

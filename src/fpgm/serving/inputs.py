@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageOps
 
-from fpgm.data.prepare import MAX_PIXELS, Refused, read_picture, to_rgb
+from fpgm.data.pairs import plain
+from fpgm.data.prepare import FORMATS, Refused, check_pixels, read_picture, to_rgb
 
 PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
 VIDEOS = frozenset({".mp4", ".avi", ".mov", ".mkv", ".m4v", ".mpg", ".mpeg", ".wmv", ".webm"})
@@ -95,7 +96,7 @@ def distinct(source: Source, taken: Container[str]) -> str:
     Taken are names in lower case and, with ``/`` at the end, the folders they are in: a moving picture fills a folder
     of its name. Tried are the name, the name with its suffix, and then, outside of folders, numbers.
     """
-    stem, suffix = source.name, source.path.suffix
+    stem, suffix = plain(source.name), plain(source.path.suffix)
 
     def free(name: str) -> bool:
         low = PurePosixPath(name.casefold())
@@ -139,7 +140,7 @@ def open_frames(path: Path) -> Frames:
 
 def _count(data: bytes) -> int:
     try:
-        with Image.open(io.BytesIO(data)) as picture:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
             return int(getattr(picture, "n_frames", 1)) if picture.format in _MOVING else 1
     except Exception as error:  # a damaged file can make a decoder raise anything
         raise Refused("truncated", f"its frames cannot be counted: {error}") from None
@@ -150,8 +151,7 @@ def _animation(data: bytes, count: int) -> Iterator[Image.Image]:
         for number in range(count):
             try:
                 picture.seek(number)
-                if picture.width * picture.height > MAX_PIXELS:
-                    raise ValueError(f"over {MAX_PIXELS:,} pixels")
+                check_pixels(*picture.size)
                 frame = to_rgb(ImageOps.exif_transpose(picture))
             except Exception as error:  # as above
                 raise Refused("truncated", f"frame {number + 1} cannot be decoded: {error}") from None

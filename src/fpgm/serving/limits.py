@@ -13,7 +13,7 @@ from typing import TypeVar
 from fastapi import HTTPException
 from PIL import Image
 
-from fpgm.data.prepare import Refused, read_picture
+from fpgm.data.prepare import FORMATS, Refused, read_picture
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ def read_upload(data: bytes, limits: Limits) -> Image.Image:
 def _size(data: bytes) -> tuple[int, int]:
     """Width and height that the header of a picture claims; 0 x 0 if it has none: `read_picture` says why."""
     try:
-        return Image.open(io.BytesIO(data), formats=("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF")).size
+        return Image.open(io.BytesIO(data), formats=FORMATS).size
     except Exception:  # a damaged file can make a decoder raise anything
         return 0, 0
 

@@ -65,8 +65,9 @@ def _config(run: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{run} is not a run: it has no config.yaml; `fpgm train` makes runs")
     try:
         config = yaml.safe_load(path.read_bytes())
-        return {name: config[name] for name in ("method", "arguments", "preset", "data", "optimizer", "train")}
-    except (yaml.YAMLError, LookupError, TypeError):
+        sections = {name: dict(config[name]) for name in ("arguments", "data", "optimizer", "train")}
+        return {"method": config["method"], "preset": config["preset"], **sections}
+    except (yaml.YAMLError, LookupError, TypeError, ValueError):
         raise ValueError(f"{path} is not the configuration of a run: copy the whole folder again") from None
 
 

@@ -32,8 +32,20 @@ class OnnxEngine:
             raise ValueError(f"{path} is not an ONNX file of `fpgm export`: export the model with this package")
         if hashlib.sha256(data.replace(self.identity.encode(), UNSEALED.encode())).hexdigest() != self.identity:
             raise ValueError(f"{path} is not as it was written: it was changed or cut short; export or copy it again")
-        self._session = _session(data, device)
-        self.card: ModelCard = parse_card(self._session.get_modelmeta().custom_metadata_map[CARD], str(path))
+        self._session = _session(data, device, path)
+        self.card: ModelCard = parse_card(self._session.get_modelmeta().custom_metadata_map.get(CARD, ""), str(path))
+        self._check(path)
+
+    def _check(self, path: Path) -> None:
+        """Refuse a graph that cannot be what its card says; whoever changes a file can also write its hash anew."""
+        ends = [
+            [(one.name, one.type, one.shape[1:]) for one in side]
+            for side in (self._session.get_inputs(), self._session.get_outputs())
+        ]
+        sides = [self.card.size, self.card.size]
+        kind = "tensor(float)"
+        if ends != [[(IMAGE, kind, [3, *sides])], [(LOGITS, kind, [len(self.card.classes), *sides])]]:
+            raise ValueError(f"{path} does not map images to logits as its card says: export the model again")
 
     def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Foreground probabilities (B, S, S) of images (B, 3, S, S) in [0, 1]."""
@@ -62,7 +74,7 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _session(data: bytes, device: str) -> Any:
+def _session(data: bytes, device: str, path: Path) -> Any:
     try:
         import onnxruntime  # type: ignore[import-untyped]  # it has no types
     except ImportError:
@@ -76,6 +88,10 @@ def _session(data: bytes, device: str) -> Any:
             f"--device {device} cannot be used here: onnxruntime offers {', '.join(offered)}; try --device auto"
         )
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors
+    options.log_severity_level = 4  # what is an error is raised
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave shared cores to others
-    return onnxruntime.InferenceSession(data, options, providers=[providers[wanted]])
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=[providers[wanted]])
+    except Exception as error:  # its kinds have no common one of their own
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"{path} cannot be loaded by onnxruntime: {reason}; export the model again") from None

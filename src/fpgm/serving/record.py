@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fpgm.files import write_text
 from fpgm.serving.findings import Finding
@@ -26,7 +26,7 @@ class Frame(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    pixels: int
+    pixels: int = Field(gt=0)
     findings: tuple[Finding, ...]
 
 
@@ -51,6 +51,16 @@ class Entry(BaseModel):
     settings: dict[str, Any]
     frames: tuple[Frame, ...]
 
+    @model_validator(mode="after")
+    def _check(self) -> Entry:
+        """Refuse what we never write; a name that leads elsewhere would let a record say which files to overwrite."""
+        place = PurePath(self.name)
+        if place.anchor or ".." in place.parts or "\0" in self.name:
+            raise ValueError(f"{self.name!r} is no name within the folder")
+        if self.sha256 and not self.moving and len(self.frames) != 1:
+            raise ValueError("a picture that does not move has one frame")
+        return self
+
     def names(self) -> list[str]:
         """Return what each frame's results are called."""
         if not self.moving:
@@ -64,7 +74,7 @@ def frame_name(name: str, number: int) -> str:
 
 
 class Record:
-    """The entries of a folder of results, by image; lines that were cut short are dropped.
+    """The entries of a folder of results, by image; lines that were cut short or are not ours are dropped.
 
     Attributes:
         entries: the last one of each image.
@@ -73,7 +83,7 @@ class Record:
     def __init__(self, out: Path) -> None:
         self._path = out / RECORD
         self.entries: dict[str, Entry] = {}
-        for line in self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []:
+        for line in self._path.read_bytes().splitlines() if self._path.is_file() else []:
             try:
                 entry = Entry.model_validate_json(line)
             except ValidationError:

@@ -83,6 +83,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own page loads its scripts from another host
         redoc_url=None,
+        redirect_slashes=False,  # it would be made of the request's own words, and fails on bytes that are no text
     )
     app.add_middleware(Guard, local=local)
     app.add_exception_handler(RequestValidationError, _explain)

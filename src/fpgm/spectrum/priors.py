@@ -172,13 +172,13 @@ class FrequencyPrior(nn.Module):
         """Read a prior written by ``save``; a file that is not one is refused with the reason."""
         try:
             record = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is not a prior file: no readable JSON ({error})") from None
         problem = _problem(record)
         if problem:
             raise ValueError(f"{path} is not a usable prior file: {problem}. Write it with FrequencyPrior.save")
         prior = cls(record["momentum"], record["debias"])
-        prior.profile = torch.tensor(record["profile"])
+        prior.profile = torch.tensor(record["profile"], dtype=torch.float32)
         prior.size = torch.tensor(record["size"])
         for name in ("updates", "samples", "skipped"):
             setattr(prior, name, torch.tensor(record[name]))
@@ -205,11 +205,12 @@ def _problem(record: object) -> str | None:
         return f"profile must be a list of {bins(*size)} amplitudes for size {size}"
     if not all(_is_number(value) and 0 <= value < torch.finfo(torch.float32).max for value in profile):
         return "profile holds something that is not a finite amplitude >= 0"
-    return None if sum(profile) > 0 else "profile is zero everywhere"
+    total = float(torch.tensor(profile, dtype=torch.float32).sum())
+    return None if 0 < total < math.inf else f"profile sums up to {total}: it is zero everywhere, or too large"
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
 def _is_count(value: object) -> bool:
