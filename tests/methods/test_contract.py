@@ -163,7 +163,8 @@ def test_golden_losses(case: tuple[str, Stage], phantom_store: Path, tmp_path: P
     if "FPGM_WRITE_GOLDEN" in os.environ:
         path.write_text(json.dumps(terms, indent=1) + "\n")
     for expected, found in zip(json.loads(path.read_text()), terms, strict=True):
-        assert found == pytest.approx(expected, rel=2e-3, abs=2e-4)
+        # one thread or two, DyCON's hard pairs differ by rounding: 0.0027 of `fecl` in the fifth step
+        assert found == pytest.approx(expected, rel=5e-3, abs=2e-4)
 
 
 def test_a_run_killed_on_the_way_ends_like_one_that_was_not(name: str, phantom_store: Path, tmp_path: Path) -> None:
