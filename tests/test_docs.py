@@ -241,7 +241,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_every_picture_is_there_and_shown() -> None:
-    shown = {path for page in PAGES for path in re.findall(r"images/([\w.-]+)", page.read_text(encoding="utf-8"))}
+    shown = {path for page in PAGES for path in re.findall(r"images/([\w.-]+\.\w+)", page.read_text(encoding="utf-8"))}
     assert shown == {path.name for path in (DOCS / "images").iterdir()}
 
 
