@@ -228,7 +228,7 @@ async def _compute(request: Request, queue: Queue, work: Callable[[Image.Image],
             raise
         except ClientDisconnect:
             raise HTTPException(400, "The upload was broken off.") from None
-        except Exception:
+        except Exception:  # whatever it is, the server lives on
             _log.exception("a request failed")
             raise HTTPException(500, "The server failed on this picture; its log says why.") from None
 
