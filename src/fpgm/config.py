@@ -36,6 +36,12 @@ class DataConfig(Part):
     batch_labeled: int = Field(8, ge=1)
     batch_unlabeled: int = Field(8, ge=1)
     weak: float = Field(0.5, ge=0, le=1, description="probability of each flip and of a quarter turn")
+    geometry: float = Field(0.0, ge=0, le=1, description="probability that a weak view is scaled, rotated and shifted")
+    scale: tuple[float, float] = Field((0.7, 1.4), description="range of the scale")
+    aspect: float = Field(1.2, ge=1, description="largest ratio by which width and height change")
+    rotation: float = Field(45.0, ge=0, le=180, description="largest angle in degrees")
+    shift: float = Field(0.2, ge=0, le=1, description="largest shift in halves of the side")
+    strong_labeled: float = Field(0.0, ge=0, le=1, description="share of labelled images shown in their strong view")
     workers: int = Field(1, ge=0, description="processes that prepare batches")
 
 
@@ -60,6 +66,7 @@ class TrainConfig(Part):
     """How long, how often, from which seed."""
 
     iterations: int = Field(30_000, ge=1)
+    average: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights that are shipped; 0: none")
     validate_every: int = Field(200, ge=1)
     save_every: int = Field(200, ge=1)
     log_every: int = Field(10, ge=1)
@@ -107,9 +114,10 @@ def mini(method: str) -> dict[str, Any]:
     return {
         "preset": "mini",
         "arguments": gentle if method in ("fpgm", "unimatch") else {},
+        "data": {"geometry": 0.5, "strong_labeled": 0.5},
         "net": {"arguments": {"dropout": 0.0}},
         "optimizer": {"name": "adamw", "lr": 3e-4, "weight_decay": 1e-4},
-        "train": {"iterations": 2000},
+        "train": {"iterations": 3000, "average": 0.99},
     }
 
 
@@ -125,7 +133,8 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
         data: fields of `DataConfig`.
         settings: `key=value` with dotted keys, e.g. `method.gamma=0.1` or `train.iterations=500`; later ones win.
     """
-    record: dict[str, Any] = {**PRESETS[preset](method), "method": method, "data": dict(data)}
+    record: dict[str, Any] = {**PRESETS[preset](method), "method": method}
+    record["data"] = {**record.get("data", {}), **data}
     valid = keys(method)
     for setting in settings:
         key, equals, text = setting.partition("=")

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, fields
+from typing import Any
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fpgm.data.batch import Batch, Strength, Views
+from fpgm.data.batch import Batch, Geometry, Strength, Views
 from fpgm.data.manifest import ImageRow, Manifest
 from fpgm.data.store import Record, Store, write_store
 from fpgm.data.streams import Pool, Stream
@@ -64,7 +65,7 @@ def pool(*stores: FakeStore) -> Pool:
     return Pool({store.name: store for store in stores}, ids)  # type: ignore[dict-item]
 
 
-def stream(views: Views = PAPER, labeled: int = 10, unlabeled: int = 20, **options: int) -> Stream:
+def stream(views: Views = PAPER, labeled: int = 10, unlabeled: int = 20, **options: Any) -> Stream:
     options = {"seed": 1, "batch_labeled": 4, "batch_unlabeled": 4} | options
     return Stream(pool(FakeStore("a", labeled)), pool(FakeStore("b", unlabeled, broken="masks")), views, **options)
 
@@ -135,6 +136,25 @@ def test_strong_views_lie_on_their_weak_views() -> None:
     assert torch.equal(batch.mask_l, batch.strong_mask_l[0])
 
 
+def test_geometry_moves_an_image_with_its_mask_and_before_its_strong_views() -> None:
+    source = FakeStore("a", 10)
+    source.pictures = np.where(np.arange(16)[:, None, None] < 8, 0, 255).astype(np.uint8) + 0 * source.pictures
+    views = Views(strong=1, strong_labeled=True, strength=PLAIN)
+    batch = Stream(pool(source), pool(source), views, seed=0, geometry=Geometry(probability=1)).batch(0)
+    assert ((batch.image_l[:, 0] > 0.5) == (batch.mask_l > 0)).float().mean() > 0.95
+    assert torch.equal(batch.image_l, batch.strong_l[0]) and torch.equal(batch.weak_u, batch.strong_u[0])
+    assert not torch.equal(batch.mask_l, Stream(pool(source), pool(source), views, seed=0).batch(0).mask_l)
+
+
+def test_a_share_of_the_labelled_images_takes_its_strong_view() -> None:
+    weak, every, half = (stream(ABD, batch_labeled=10, strong_labeled=share).batch(0) for share in (0, 1, 0.5))
+    changed = [
+        [not torch.equal(a, b) for a, b in zip(weak.image_l, other.image_l, strict=True)] for other in (every, half)
+    ]
+    assert sum(changed[0]) > sum(changed[1]) > 0
+    assert torch.equal(weak.mask_l, every.mask_l) and torch.equal(weak.strong_l[0], every.strong_l[0])
+
+
 def test_strong_views_and_boxes_are_drawn_apart() -> None:
     batch = stream(RELEASED, batch_unlabeled=8).batch(0)
     assert not torch.equal(*batch.strong_u) and not torch.equal(*batch.boxes_u)
@@ -202,9 +222,12 @@ def test_mix_partners_come_from_a_shuffle_of_their_own() -> None:
 
 
 def test_labelled_images_are_the_same_for_every_method() -> None:
-    first, second = stream(SUPERVISED).batch(7), stream(RELEASED, unlabeled=13).batch(7)
-    assert first.id_l == second.id_l
-    assert torch.equal(first.image_l, second.image_l) and torch.equal(first.mask_l, second.mask_l)
+    recipe = {"geometry": Geometry(probability=0.5), "strong_labeled": 0.5}
+    for options in ({}, recipe):
+        first = stream(SUPERVISED, **options).batch(7)
+        for second in (stream(RELEASED, unlabeled=13, **options).batch(7), stream(ABD, **options).batch(7)):
+            assert first.id_l == second.id_l
+            assert torch.equal(first.image_l, second.image_l) and torch.equal(first.mask_l, second.mask_l)
 
 
 # ---- (seed, t, rank, world size)
@@ -226,7 +249,7 @@ def test_a_seed_fixes_the_batches_for_good() -> None:
 
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_all_ranks_together_see_the_batch_of_one_process(world_size: int) -> None:
-    options = {"batch_labeled": 4, "batch_unlabeled": 8}
+    options = {"batch_labeled": 4, "batch_unlabeled": 8, "geometry": Geometry(probability=0.5), "strong_labeled": 0.5}
     ranks = [stream(RELEASED, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
     for t in (0, 3, 11):
         whole, parts = stream(RELEASED, **options).batch(t), [source.batch(t) for source in ranks]

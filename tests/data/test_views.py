@@ -5,6 +5,7 @@ from __future__ import annotations
 import colorsys
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kornia.augmentation import ColorJitter
 from PIL import Image, ImageEnhance
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import affine_transform, gaussian_filter
 from torch import Generator, Tensor
 
-from fpgm.data.batch import Strength, Views
+from fpgm.data.batch import Geometry, Strength, Views
 from fpgm.data.views import (
+    GeometryParams,
     StrongParams,
     WeakParams,
+    apply_geometry,
     apply_strong,
     apply_weak,
     cut_out,
     draw_boxes,
+    draw_geometry,
     draw_strong,
     draw_weak,
     inside,
@@ -308,3 +312,99 @@ def test_impossible_strengths_are_refused(values: dict[str, float]) -> None:
 def test_contradictory_views_are_refused(values: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="declare"):
         Views(**values)
+
+
+def moves(**values: Any) -> GeometryParams:
+    """Parameters of one image, drawn with the ranges given and nothing else."""
+    still = {"scale": (1.0, 1.0), "aspect": 1.0, "rotation": 0.0, "shift": 0.0}
+    return draw_geometry(1, generator(values.pop("seed", 0)), Geometry(probability=1, **{**still, **values}))
+
+
+def test_geometry_that_moves_nothing_changes_no_bit() -> None:
+    image = torch.randint(256, (1, 3, 16, 16), dtype=torch.uint8)
+    assert torch.equal(apply_geometry(image, moves()), image)
+    assert torch.equal(apply_geometry(image[:, 0], moves()), image[:, 0])
+
+
+def test_geometry_scales_about_the_centre_and_is_black_outside() -> None:
+    """An 8 x 8 square in 16 x 16 pixels at half the scale is 4 x 4; a white picture gets a black frame."""
+    mask = torch.zeros(1, 16, 16, dtype=torch.uint8)
+    mask[:, 4:12, 4:12] = 1
+    half = apply_geometry(mask, moves(scale=(0.5, 0.5)))
+    assert half[0, 6:10, 6:10].all() and half.sum() == 16
+    white = apply_geometry(torch.full((1, 3, 16, 16), 255, dtype=torch.uint8), moves(scale=(0.5, 0.5)))
+    assert (white[..., 5:11, 5:11] == 255).all() and (white[..., :4, :] == 0).all() and (white[..., 12:] == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_geometry_is_scipys_affine_transform(seed: int) -> None:
+    """Each pixel is where the stretch, the rotation and the shift, in this order, bring it: compared inside."""
+    size = 33
+    soft = gaussian_filter(np.random.default_rng(seed).random((size, size)), 3)
+    picture = torch.from_numpy(255 * (soft - soft.min()) / np.ptp(soft)).byte()
+    params = draw_geometry(1, generator(seed), Geometry(probability=1))
+    matrix = params.source[0].double().numpy()
+    half = size / 2
+    # scipy counts pixels by row, column from the corner's centre; `source` by x, y in half sides from the middle
+    turn = matrix[::-1, 1::-1]
+    offset = matrix[::-1, 2] * half + (half - 0.5) - turn @ np.full(2, half - 0.5)
+    expected = affine_transform(picture.numpy().astype(float), turn, offset, order=1)
+    found = apply_geometry(picture.expand(1, 3, -1, -1), params)[0, 0].numpy()
+    inner = affine_transform(np.ones((size, size)), turn, offset, order=1) > 0.999
+    assert inner.sum() > 100 and np.abs(found - expected)[inner].max() <= 0.51
+
+
+def test_geometry_of_a_point_by_hand() -> None:
+    """A quarter turn, then a shift: the source of (x, y) is (y, 0.25 - x)."""
+    params = GeometryParams(torch.tensor([True]), torch.tensor([[[0.0, 1.0, 0.0], [-1.0, 0.0, 0.25]]]))
+    image = torch.zeros(1, 8, 8, dtype=torch.uint8)
+    image[0, 3, 6] = 1  # x = 0.625, y = -0.125
+    # so it goes to y = 0.625 and x = 0.375
+    assert apply_geometry(image, params).nonzero().tolist() == [[0, 6, 5]]
+
+
+def test_geometry_draws_have_the_stated_distribution() -> None:
+    geometry = Geometry(probability=0.25, scale=(0.5, 2.0), aspect=1.5, rotation=30, shift=0.1)
+    moved, source = draw_geometry(20_000, generator(), geometry)
+    assert moved.float().mean() == pytest.approx(0.25, abs=0.01)
+    turn = source[..., :2].double()
+    size = turn.det().rsqrt()  # the area of a pixel's source is 1 / size²
+    assert size.min() > 0.499 and size.max() < 2.001 and size.log().mean() == pytest.approx(0, abs=0.02)
+    width, height = turn[:, 0].norm(dim=1), turn[:, 1].norm(dim=1)
+    aspect = height / width
+    assert aspect.max() < 1.501 and aspect.min() > 1 / 1.501 and aspect.log().std() == pytest.approx(0.234, abs=0.005)
+    angle = torch.rad2deg(torch.atan2(turn[:, 0, 1], turn[:, 0, 0]))
+    assert angle.abs().max() < 30.01 and angle.std() == pytest.approx(30 / 3**0.5, abs=0.3)
+    shift = -torch.linalg.solve(turn, source[..., 2:].double())
+    assert shift.abs().max() < 0.1001 and shift.std() == pytest.approx(0.1 / 3**0.5, abs=0.002)
+
+
+@pytest.mark.parametrize("size", [16, 96])
+def test_geometry_is_alike_in_any_batch_and_by_any_number_of_threads(size: int) -> None:
+    image = (pictures(6, size) * 255).byte()
+    params = draw_geometry(6, generator(), Geometry(probability=0.8))
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        together = apply_geometry(image, params)
+        torch.set_num_threads(1)
+        for i in range(6):
+            assert torch.equal(apply_geometry(image[i : i + 1], rows(params, slice(i, i + 1))), together[i : i + 1])
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"probability": 1.5},
+        {"scale": (0.0, 1.0)},
+        {"scale": (1.2, 1.0)},
+        {"aspect": 0.9},
+        {"rotation": 181},
+        {"shift": -1},
+    ],
+)
+def test_impossible_geometry_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="give"):
+        Geometry(**values)

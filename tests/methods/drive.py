@@ -22,6 +22,8 @@ CHANNELS = (4, 8, 8, 16, 16)
 # A fresh network is confident of nothing: the contract looks at all pixels, so that every view matters.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "fpgm": {"threshold": 0.0},
+    # unlabelled images take part from the first step on, all pixels count, and the prior is used
+    "fpgm_teacher": {"start": 0.0, "ramp": 0.0, "share": 1.0, "alignment": "augment"},
     "urpc": {"ramp": 0, "consistency": 1.0},  # large enough to see
     "bsnet": {"warm_up": 0, "weight": 10.0},  # all terms from the first step on, large enough to see
     "ac_mt": {"ramp": 0, "consistency": 1.0},  # large enough to see
@@ -46,10 +48,10 @@ def make_stream(store: Path, method: Method, seed: int = 0, labeled: str = "20")
     return Stream(*pools, method.views, seed=seed, batch_labeled=4, batch_unlabeled=4)
 
 
-def make_trainer(method: Method, folder: Path, iterations: int = 100, seed: int = 0) -> Trainer:
+def make_trainer(method: Method, folder: Path, iterations: int = 100, seed: int = 0, average: float = 0.0) -> Trainer:
     fabric = Fabric(accelerator="cpu", devices=1, precision="32-true")
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.05, momentum=0.9)
-    return Trainer(fabric, method, optimizer, folder, iterations=iterations, seed=seed)
+    return Trainer(fabric, method, optimizer, folder, iterations=iterations, seed=seed, average=average)
 
 
 def run(trainer: Trainer, stream: Stream, start: int, stop: int, stage: Stage | None = None) -> list[dict[str, float]]:

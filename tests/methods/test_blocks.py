@@ -13,6 +13,7 @@ from fpgm.methods.blocks import (
     fresh_copy,
     frozen_copy,
     keep_largest,
+    kept_notes,
     label_notes,
     move_teacher,
     noisy,
@@ -76,7 +77,13 @@ def test_label_notes_by_hand() -> None:
     z1 = torch.tensor([[[[0.0, 1, 1, 1]], [[1.0, 0, 0, 2]]]])  # labels 1 0 0 1
     z2 = torch.tensor([[[[1.0, 1, 1, 1]], [[0.0, 0, 0, 2]]]])  # labels 0 0 0 1
     notes = {name: float(value) for name, value in label_notes(z1, z2).items()}
-    assert notes == {"foreground_1": 0.5, "foreground_2": 0.25, "agreement": 0.75}
+    assert notes == {
+        "foreground_1": 0.5,
+        "foreground_2": 0.25,
+        "agreement": 0.75,
+        "kept_background": 0.625,
+        "kept_foreground": 0.375,
+    }
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -163,3 +170,13 @@ def test_a_staircase_is_a_ramp_over_a_share_of_the_training() -> None:
     for index in (0, 149, 150, 15_000, 29_999):  # `at` is of 30,000 steps: stairs of 150
         assert staircase(at(index), 1.0) == ramp_up(at(index), 30_000, every=150)
     assert staircase(at(15_000), 0.5) == staircase(at(0), 0) == 1
+
+
+def test_kept_pixels_are_counted_by_class() -> None:
+    """Of four pixels two are foreground; one of each class is kept."""
+    labels, keep = torch.tensor([[[0, 0], [1, 1]]]), torch.tensor([[[True, False], [True, False]]])
+    assert {name: float(share) for name, share in kept_notes(labels, keep).items()} == {
+        "kept_background": 0.25,
+        "kept_foreground": 0.25,
+    }
+    assert float(kept_notes(labels)["kept_foreground"]) == 0.5

@@ -111,6 +111,28 @@ def test_a_saved_and_loaded_method_goes_on_the_same(
     assert run(fresh, stream, 3, 5, stage) == expected
 
 
+def test_averaged_weights_are_validated_and_shipped_unless_a_teacher_is(
+    name: str, phantom_store: Path, tmp_path: Path
+) -> None:
+    trainer = make_trainer(build(name), tmp_path, average=0.6)
+    raw = trainer.method.predictor()
+    stage = trainer.method.stages[-1]
+    trainer.method.enter(stage)
+    expected = {key: value.clone().double() for key, value in raw.state_dict().items()}
+    for t, batch in enumerate(make_stream(phantom_store, trainer.method).loop(0, 4, workers=0)):
+        trainer.step(batch, stage)
+        decay = min(1 - 1 / (t / 4 + 1), 0.6)
+        for key, value in raw.state_dict().items():
+            expected[key] = decay * expected[key] + (1 - decay) * value if value.is_floating_point() else value
+    if not any(parameter.requires_grad for parameter in raw.parameters()):
+        assert trainer.predictor() is raw, "a teacher is an average already"
+        return
+    assert trainer.predictor() is not raw
+    for key, value in trainer.predictor().state_dict().items():
+        assert torch.allclose(value.double(), expected[key].double(), atol=1e-6), key
+    assert not any(parameter.requires_grad for parameter in trainer.predictor().parameters())
+
+
 def test_what_nobody_trains_gets_no_gradient(case: tuple[str, Stage], phantom_store: Path, tmp_path: Path) -> None:
     trainer = make_trainer(build(case[0]), tmp_path)
     trainer.method.enter(case[1])
@@ -197,7 +219,7 @@ def test_a_run_killed_on_the_way_ends_like_one_that_was_not(name: str, phantom_s
 
 def make_run(name: str, store: Path, folder: Path) -> tuple[Trainer, Stream, Pool]:
     method = build(name)
-    trainer = make_trainer(method, folder, iterations=6)
+    trainer = make_trainer(method, folder, iterations=6, average=0.9)
     trainer.validate_every = trainer.save_every = 2
     split = Split.load(store / "splits" / "strict-0")
     return trainer, make_stream(store, method), Pool(open_stores(store), split.validation)

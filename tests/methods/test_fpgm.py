@@ -72,7 +72,9 @@ def test_paper_objective_term_by_term(phantom_store: Path) -> None:
     assert torch.allclose(terms["sup"], cross_entropy_dice(net(batch.image_l), batch.mask_l))
     assert torch.allclose(terms["unsup"], 0.4 * dice(net(batch.strong_u[0]), labels, mask=keep))
     assert torch.allclose(terms["freq"], 0.3 * dice(net(aligned), labels, mask=keep))
-    assert method.notes["confident"] == keep.float().mean() and method.notes["foreground"] == labels.float().mean()
+    assert method.notes["foreground"] == labels.float().mean()
+    assert method.notes["kept_foreground"] == (keep & (labels == 1)).float().mean()
+    assert method.notes["kept_background"] == (keep & (labels == 0)).float().mean()
 
 
 def test_released_recipe_has_two_mixed_views_and_a_feature_term(phantom_store: Path) -> None:

@@ -60,11 +60,12 @@ def weights_after(fabric: Fabric, name: str, stage: Stage, store: Path, folder: 
         world_size=2,
     )
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.05, momentum=0.9)
-    trainer = Trainer(fabric, method, optimizer, folder, iterations=100)
+    trainer = Trainer(fabric, method, optimizer, folder, iterations=100, average=0.5)
     method.enter(stage)
     for t in range(STEPS):
         trainer.step(stream.batch(t), stage)
-    return {key: float(value.detach().double().sum()) for key, value in method.named_parameters()}
+    named = [*method.named_parameters(), *trainer.predictor().named_parameters(prefix="shipped")]
+    return {key: float(value.detach().double().sum()) for key, value in named}
 
 
 @pytest.fixture(scope="module")

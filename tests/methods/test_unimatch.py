@@ -60,7 +60,7 @@ def test_check_1_nothing_confident_gives_no_loss_and_no_gradient(phantom_store: 
         method.net.decoder.head.weight.mul_(0.1)  # so that no pixel happens to be confident
     batch = batch_for(phantom_store, method)
     terms = method.losses(batch, step())
-    assert method.notes["confident"] == 0
+    assert method.notes["kept_background"] == method.notes["kept_foreground"] == 0
     assert [float(terms[name].detach()) for name in UNSUPERVISED] == [0, 0, 0]
     parameters = list(method.parameters())
     gradients = torch.autograd.grad(sum(terms[name] for name in UNSUPERVISED), parameters)
@@ -154,7 +154,9 @@ def test_objective_term_by_term(phantom_store: Path) -> None:
     features = channel_dropout(torch.cat((batch.image_l, batch.weak_u)), step().generator, 0.25)
     perturbed = net.only(features)[len(batch.image_l) :]
     assert torch.allclose(terms["feature"], 0.7 * dice(perturbed, labels, mask=keep) / 2)
-    assert method.notes["confident"] == keep.float().mean() and method.notes["foreground"] == labels.float().mean()
+    assert method.notes["foreground"] == labels.float().mean()
+    assert method.notes["kept_foreground"] == (keep & (labels == 1)).float().mean()
+    assert method.notes["kept_background"] == (keep & (labels == 0)).float().mean()
 
 
 def test_the_weak_view_of_the_partners_matters_once_statistics_are_learnt(phantom_store: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
     assert {"config.yaml", "metrics.csv", "checkpoints", "model", "prior.json"} <= names
     assert [row["step"] for row in rows(whole)] == [str(step) for step in range(1, 13)]
     last = rows(whole)[-1]
-    assert all(float(last[name]) >= 0 for name in ("loss", "sup", "lr", "confident", "val_dice"))
+    assert all(float(last[name]) >= 0 for name in ("loss", "sup", "lr", "kept_background", "val_dice"))
     assert int(FrequencyPrior.load(whole / "prior.json").updates) > 0
     assert "were not evaluated yet" in (whole / "model" / "MODEL_CARD.md").read_text()
 
@@ -187,5 +187,6 @@ def test_an_unwritable_folder_is_a_sentence(
 def test_the_model_is_the_best_predictor(whole: Path) -> None:
     net, card = load_model(whole)
     best = weights(whole, "best")
-    assert all(torch.equal(value, best[f"method.net.{name}"]) for name, value in net.state_dict().items())
+    assert all(torch.equal(value, best[f"average.{name}"]) for name, value in net.state_dict().items())
+    assert any(not torch.equal(value, best[f"method.net.{name}"]) for name, value in net.state_dict().items())
     assert card.size == 64 and card.net == "unet" and card.training["seed"] == 0

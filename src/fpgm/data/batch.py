@@ -40,6 +40,40 @@ class Strength:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """How weak views are moved beside flips and quarter turns: stretched, then rotated, then shifted.
+
+    What comes from outside the picture is black and background. The defaults move nothing.
+
+    Attributes:
+        probability: share of the images that are moved.
+        scale: range of the size, drawn evenly in its logarithm; 1 keeps it.
+        aspect: width over height is drawn from 1 / aspect to aspect, evenly in its logarithm.
+        rotation: largest angle in degrees, to either side.
+        shift: largest shift along each axis, in halves of the side.
+    """
+
+    probability: float = 0.0
+    scale: tuple[float, float] = (0.7, 1.4)
+    aspect: float = 1.2
+    rotation: float = 45.0
+    shift: float = 0.2
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be drawn."""
+        if not 0 <= self.probability <= 1:
+            raise ValueError(f"the probability of a move is {self.probability}: give a number from 0 to 1")
+        if not 0 < self.scale[0] <= self.scale[1]:
+            raise ValueError(f"the scale is {self.scale}: give the lowest and the highest, both above 0")
+        if self.aspect < 1:
+            raise ValueError(f"the aspect is {self.aspect}: give 1 or more")
+        if not 0 <= self.rotation <= 180 or not 0 <= self.shift <= 1:
+            raise ValueError(
+                f"rotation is {self.rotation} and shift {self.shift}: give 0 to 180 degrees and 0 to 1 half sides"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Views:
     """What the stream prepares for a method beside the weak labelled images and their masks.
 

@@ -20,14 +20,27 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batch import Batch, Geometry, Strength, Views
 from fpgm.data.prefetch import ahead
-from fpgm.data.views import WEAK, apply_strong, apply_weak, draw_boxes, draw_strong, draw_weak, inside, rows
+from fpgm.data.views import (
+    WEAK,
+    StrongParams,
+    apply_geometry,
+    apply_strong,
+    apply_weak,
+    draw_boxes,
+    draw_geometry,
+    draw_strong,
+    draw_weak,
+    inside,
+    rows,
+)
 
 if TYPE_CHECKING:
     from fpgm.data.store import Store
 
 Array = npt.NDArray[Any]
+_ROLES = ("labelled", "unlabelled", "partner")
 
 
 class Pool:
@@ -135,7 +148,10 @@ class Stream:
         seed: of everything that is drawn.
         rank: which process this is.
         world_size: of how many.
-        weak: probability of each weak move.
+        weak: probability of each flip and of a quarter turn.
+        geometry: further moves of the weak views, before any strong view is made of them.
+        strong_labeled: share of the labelled images whose strong view, of the paper's strength, takes the place of the
+            weak one; the same for all methods.
     """
 
     def __init__(
@@ -150,15 +166,20 @@ class Stream:
         rank: int = 0,
         world_size: int = 1,
         weak: float = WEAK,
+        geometry: Geometry | None = None,
+        strong_labeled: float = 0.0,
     ) -> None:
-        self.views, self.seed, self.rank, self.world_size, self.weak = views, seed, rank, world_size, weak
-        self._parts = [_Part(0, labeled, batch_labeled, int(views.strong_labeled), masks=True)]
+        self.views, self.seed, self.rank, self.world_size = views, seed, rank, world_size
+        self.weak, self.geometry, self.strong_labeled = weak, geometry or Geometry(), strong_labeled
+        self._parts = [_Part(_ROLES.index("labelled"), labeled, batch_labeled, int(views.strong_labeled), masks=True)]
         if views.unlabeled:
             if unlabeled is None:
                 raise ValueError("the method wants unlabelled images: give a pool of them")
-            self._parts.append(_Part(1, unlabeled, batch_unlabeled, views.strong, boxes=views.cutmix))
+            self._parts.append(
+                _Part(_ROLES.index("unlabelled"), unlabeled, batch_unlabeled, views.strong, boxes=views.cutmix)
+            )
             if views.mix:
-                self._parts.append(_Part(2, unlabeled, batch_unlabeled, views.strong))
+                self._parts.append(_Part(_ROLES.index("partner"), unlabeled, batch_unlabeled, views.strong))
         self._check()
 
     def _check(self) -> None:
@@ -197,12 +218,21 @@ class Stream:
         weak = rows(draw_weak(part.batch, drawn[-1], self.weak), mine)
         strong = [rows(draw_strong(*drawn, self.views.strength), mine) for _ in range(part.strong)]
         boxes = [draw_boxes(*drawn)[mine] for _ in range(part.strong * part.boxes)]
+        recipe = part.batch, part.pool.size, _generator(self.seed, len(_ROLES) + part.role, t)
+        geometry = rows(draw_geometry(part.batch, recipe[-1], self.geometry), mine)
         chosen = self._choose(part, t)[mine]
         image = torch.from_numpy(part.pool.images(chosen)).permute(0, 3, 1, 2)
-        pixels = [apply_weak(image, weak).contiguous()]
-        pixels += [apply_strong(pixels[0] / 255, params).mul_(255).round_().byte() for params in strong]
-        masks = [apply_weak(torch.from_numpy(part.pool.masks(chosen)), weak)] if part.masks else []
-        masks += [masks[0] * ~inside(params.box, part.pool.size) for params in strong if part.masks]
+        pixels = [apply_geometry(apply_weak(image, weak).contiguous(), geometry)]
+        pixels += [_strong(pixels[0], params) for params in strong]
+        masks = []
+        if part.masks:
+            masks = [apply_geometry(apply_weak(torch.from_numpy(part.pool.masks(chosen)), weak), geometry)]
+            masks += [masks[0] * ~inside(params.box, part.pool.size) for params in strong]
+            replaced = torch.rand(part.batch, generator=recipe[-1])[mine] < self.strong_labeled
+            if replaced.any():
+                params = rows(rows(draw_strong(*recipe, Strength()), mine), replaced)
+                pixels[0][replaced] = _strong(pixels[0][replaced], params)
+                masks[0][replaced] *= ~inside(params.box, part.pool.size)
         return _Raw(
             pixels=[tensor.numpy() for tensor in pixels],
             masks=[tensor.numpy() for tensor in masks],
@@ -240,6 +270,10 @@ class Stream:
             id_u=unlabeled.ids,
             id_m=mix.ids,
         )
+
+
+def _strong(pixels: Tensor, params: StrongParams) -> Tensor:
+    return apply_strong(pixels / 255, params).mul_(255).round_().byte()
 
 
 def _scale(pixels: Array) -> Tensor:

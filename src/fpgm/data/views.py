@@ -1,4 +1,4 @@
-"""Weak views, strong views and CutMix boxes: chance is drawn by `draw_*`, pixels are changed by `apply_*`.
+"""Weak views, their geometry, strong views and CutMix boxes: chance is drawn by `draw_*`, pixels are changed by `apply_*`.
 
 B images of S × S pixels. Parameters have one row per image, so a view can be replayed, cut along the batch, and
 followed by a mask. Every image is changed by its own row alone and to the last bit alike whatever the batch it is in
@@ -14,8 +14,9 @@ import torch
 from kornia.enhance import adjust_brightness_accumulative, adjust_saturation_with_gray_subtraction
 from kornia.filters import gaussian_blur2d
 from torch import Generator, Tensor
+from torch.nn import functional as F
 
-from fpgm.data.batch import Strength
+from fpgm.data.batch import Geometry, Strength
 
 WEAK = 0.5  # probability of each weak move; the released code's is 0.25
 _SIGMA = (0.1, 2.0)  # of the blur, in pixels
@@ -30,6 +31,18 @@ class WeakParams(NamedTuple):
     flip_x: Tensor
     flip_y: Tensor
     turn: Tensor
+
+
+class GeometryParams(NamedTuple):
+    """Where the pixels of a moved image come from.
+
+    Attributes:
+        moved: (B,) bool; the others are left as they are.
+        source: (B, 2, 3); a pixel at (x, y) is taken from `source` · (x, y, 1), in halves of the side about the centre.
+    """
+
+    moved: Tensor
+    source: Tensor
 
 
 class StrongParams(NamedTuple):
@@ -50,11 +63,11 @@ class StrongParams(NamedTuple):
     sigma: Tensor
 
 
-Params = TypeVar("Params", WeakParams, StrongParams)
+Params = TypeVar("Params", WeakParams, GeometryParams, StrongParams)
 
 
-def rows(params: Params, part: slice) -> Params:
-    """Parameters of some of the images."""
+def rows(params: Params, part: slice | Tensor) -> Params:
+    """Parameters of some of the images: a slice, or (B,) bool."""
     return type(params)(*(entry[part] for entry in params))
 
 
@@ -75,6 +88,38 @@ def _move(picture: Tensor, flip_x: bool, flip_y: bool, turn: bool) -> Tensor:
     flips = [axis for axis, chosen in ((-1, flip_x), (-2, flip_y)) if chosen]
     picture = picture.flip(flips) if flips else picture
     return picture.rot90(1, (-2, -1)) if turn else picture
+
+
+def draw_geometry(count: int, generator: Generator, geometry: Geometry) -> GeometryParams:
+    """Draw which images are moved, and how: stretch, then rotation, then shift."""
+    moved, size, aspect, angle, x, y = torch.rand(6, count, generator=generator)
+    low, high = map(math.log, geometry.scale)
+    size = torch.exp(low + size * (high - low))
+    stretch = torch.exp((aspect - 0.5) * math.log(geometry.aspect))  # the root of width over height
+    angle = math.radians(geometry.rotation) * (2 * angle - 1)
+    x, y = geometry.shift * (2 * x - 1), geometry.shift * (2 * y - 1)
+    # backwards from a pixel to where it comes from: undo the shift, turn back, shrink back
+    to_x = torch.stack((angle.cos(), angle.sin()), 1) / (size * stretch)[:, None]
+    to_y = torch.stack((-angle.sin(), angle.cos()), 1) * (stretch / size)[:, None]
+    turn = torch.stack((to_x, to_y), 1)
+    offset = -(turn[..., 0] * x[:, None] + turn[..., 1] * y[:, None])
+    return GeometryParams(moved < geometry.probability, torch.cat((turn, offset[..., None]), 2))
+
+
+def apply_geometry(image: Tensor, params: GeometryParams) -> Tensor:
+    """Move 8-bit images (B, 3, S, S), interpolating, or masks (B, S, S), taking the nearest pixel."""
+    if not params.moved.any():
+        return image
+    chosen, source = image[params.moved], params.source[params.moved]
+    planes = chosen if image.ndim == 4 else chosen[:, None]
+    centre = (torch.arange(image.shape[-1]) + 0.5) * (2 / image.shape[-1]) - 1
+    across, down, still = (source[..., k, None, None] for k in range(3))  # (B, 2, 1, 1) each
+    grid = across * centre[None, :] + down * centre[:, None] + still
+    mode = "bilinear" if image.ndim == 4 else "nearest"
+    found = F.grid_sample(planes.float(), grid.movedim(1, -1), mode, "zeros", align_corners=False)
+    result = image.clone()
+    result[params.moved] = found.round_().to(image.dtype).view_as(chosen)
+    return result
 
 
 def draw_boxes(count: int, size: int, generator: Generator, probability: float = 0.5) -> Tensor:

@@ -9,6 +9,7 @@ from fpgm.methods.caussl import CauSSL
 from fpgm.methods.cvbm import CVBM
 from fpgm.methods.dycon import DyCON
 from fpgm.methods.fpgm import FPGM
+from fpgm.methods.fpgm_teacher import FPGMTeacher
 from fpgm.methods.pick import PICK
 from fpgm.methods.supervised import Supervised
 from fpgm.methods.unimatch import UniMatch
@@ -17,6 +18,7 @@ from fpgm.methods.urpc import URPC
 METHODS: dict[str, type[Method]] = {
     "supervised": Supervised,
     "fpgm": FPGM,
+    "fpgm_teacher": FPGMTeacher,
     "urpc": URPC,
     "bsnet": BSNet,
     "ac_mt": ACMT,

@@ -12,6 +12,7 @@ from fpgm.methods.blocks import (
     copy_paste_stages,
     frozen_copy,
     keep_largest,
+    kept_notes,
     move_teacher,
     paste_box,
     region_loss,
@@ -94,7 +95,7 @@ class BCPNet(Method):
             label_p, label_q = self.pseudo_labels(p), self.pseudo_labels(q)
             unsup = region_loss(outward, label_p, ~inside) + region_loss(inward, label_q, inside)
             terms["unsup"] = self.unsup * unsup
-            self.notes = {"foreground": torch.cat((label_p, label_q)).float().mean()}
+            self.notes = kept_notes(torch.cat((label_p, label_q)))
         return terms
 
     @torch.no_grad()

@@ -133,6 +133,11 @@ def teacher_decay(step: Step, limit: float = 0.99) -> float:
     return min(1 - 1 / (step.index + 1), limit)
 
 
+def averaging_decay(step: Step, limit: float) -> float:
+    """min(1 − 1 / (t / 4 + 1), limit): an average over the last quarter of the steps, until the limit."""
+    return min(1 - 1 / (step.index / 4 + 1), limit)
+
+
 def frozen_copy(module: Module) -> Module:
     """Return a copy that never learns by gradient: a teacher."""
     return copy.deepcopy(module).requires_grad_(False)
@@ -158,12 +163,27 @@ def fresh_copy(module: Module) -> Module:
     return other
 
 
+def kept_notes(labels: Tensor, keep: Tensor | None = None) -> dict[str, Tensor]:
+    """For the log: the pseudo-labels that take part, as shares of all pixels, by class.
+
+    Where `kept_foreground` stays at 0 the unlabelled images teach nothing but background.
+
+    Args:
+        labels: pseudo-labels (B, H, W), 0 for the background.
+        keep: pixels that take part, (B, H, W) bool; all if not given.
+    """
+    foreground = labels > 0
+    kept = torch.ones_like(foreground) if keep is None else keep
+    shares = {"kept_background": kept & ~foreground, "kept_foreground": kept & foreground}
+    return {name: share.float().mean() for name, share in shares.items()}
+
+
 @torch.no_grad()
 def label_notes(z1: Tensor, z2: Tensor) -> dict[str, Tensor]:
     """For the log: foreground share of the hard labels of two networks (B, K, H, W), and how many pixels agree."""
     first, second = z1.argmax(1), z2.argmax(1)
     shares = {"foreground_1": (first > 0).float().mean(), "foreground_2": (second > 0).float().mean()}
-    return {**shares, "agreement": (first == second).float().mean()}
+    return {**shares, "agreement": (first == second).float().mean(), **kept_notes(torch.cat((first, second)))}
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from torch.optim import SGD, Adam, Optimizer
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, cross_entropy_dice
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import fresh_copy, move_teacher, staircase, teacher_decay
+from fpgm.methods.blocks import fresh_copy, kept_notes, move_teacher, staircase, teacher_decay
 from fpgm.spectrum.priors import sum_over_ranks
 
 POWER = 0.9
@@ -160,6 +160,7 @@ class BSNet(Method):
             "disc_accuracy": accuracy,
             "teacher_loss": self._train_teacher(batch, step, teacher, student.argmax(1)),
             "foreground": student[len(batch.image_l) :].argmax(1).float().mean(),
+            **(kept_notes(teacher.argmax(1)) if step.index >= self.warm_up else {}),
         }
         move_teacher(self.net, self.teacher, teacher_decay(step), buffers=False)
 

@@ -15,6 +15,7 @@ from fpgm.methods.blocks import (
     copy_paste_stages,
     frozen_copy,
     keep_largest,
+    kept_notes,
     move_teacher,
     paste_box,
     ramp_up,
@@ -144,7 +145,7 @@ class CVBM(Method):
             label_p, label_q = self.pseudo_labels(p), self.pseudo_labels(q)
             areas = (outward, label_p, ~inside), (inward, label_q, inside)
             terms |= _judge(UNSUP, self.unsup * whole, *areas)
-            self.notes = {"foreground": torch.cat((label_p[0], label_q[0])).float().mean()}
+            self.notes = kept_notes(torch.cat((label_p[0], label_q[0])))
         if self.weight > 0:
             terms["consistency"] = self.lam(step) * (self.disagreement(*outward) + self.disagreement(*inward))
         return terms

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import Statistics, mix_views, pass_together, staircase, steady_labels, unremembered
+from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
 from fpgm.nets import Backbone
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
 from fpgm.spectrum.align import Reconstruction
@@ -129,7 +129,7 @@ class FPGM(Method):
             view = self._pass(self.aligned(batch.weak_u, step.generator))
             terms["freq"] = weight * self.freq * dice(view, labels, mask=keep)
             agreement = (view.argmax(1) == labels).float().mean()
-        self.notes = {"confident": keep.float().mean(), "foreground": labels.float().mean()}
+        self.notes = {"foreground": labels.float().mean(), **kept_notes(labels, keep)}
         if agreement is not None:
             self.notes["agreement"] = agreement
         return terms

@@ -15,7 +15,7 @@ from torch.nn import functional
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import copy_paste_stages, paste_box
+from fpgm.methods.blocks import copy_paste_stages, kept_notes, paste_box
 from fpgm.nets import Backbone, Decoder
 
 SIDE = 2 / 3  # of the pasted block
@@ -145,6 +145,7 @@ class PICK(Method):
         (image_a, image_b), (mask_a, mask_b) = batch.image_l.chunk(2), batch.mask_l.chunk(2)
         logits = self.net(torch.where(box, image_b, image_a))
         restored, error = self._restore(batch.weak_u, region)
+        self.notes = {**self.notes, **kept_notes(region)}
         target = region.long()
         if self.aux_flip:
             restored, target = restored.flip(2), target.flip(1)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import Statistics, mix_views, pass_together, staircase, steady_labels, unremembered
+from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
 from fpgm.nets import Backbone
 
 
@@ -79,5 +79,5 @@ class UniMatch(Method):
                 terms[f"strong_{number}"] = weight * self.strong * dice(view, target, mask=mask)
         if perturbed is not None:
             terms["feature"] = weight * self.feature * dice(perturbed, labels, mask=keep)
-        self.notes = {"confident": keep.float().mean(), "foreground": labels.float().mean()}
+        self.notes = {"foreground": labels.float().mean(), **kept_notes(labels, keep)}
         return terms

@@ -18,7 +18,8 @@ from rich.console import Console
 from torch.optim import SGD, AdamW, Optimizer
 
 from fpgm.card import ModelCard
-from fpgm.config import OptimizerConfig, RunConfig, differences
+from fpgm.config import DataConfig, OptimizerConfig, RunConfig, differences
+from fpgm.data.batch import Geometry
 from fpgm.data.splits import Split
 from fpgm.data.store import open_stores
 from fpgm.data.streams import Pool, Stream
@@ -27,8 +28,6 @@ from fpgm.methods import METHODS, Method
 from fpgm.model import save_model
 from fpgm.nets import build
 from fpgm.spectrum import FrequencyPrior
-from fpgm.tensors import read_tensors
-from fpgm.training import checkpoint
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Trainer
 
@@ -87,6 +86,8 @@ def _train(
         rank=fabric.global_rank,
         world_size=fabric.world_size,
         weak=config.data.weak,
+        geometry=_geometry(config.data),
+        strong_labeled=config.data.strong_labeled,
     )
     with (
         Telemetry(folder, trainer.next_step, config.train.iterations, console) as telemetry,
@@ -165,6 +166,12 @@ def _pools(config: RunConfig) -> _Pools:
     )
 
 
+def _geometry(data: DataConfig) -> Geometry:
+    return Geometry(
+        probability=data.geometry, scale=data.scale, aspect=data.aspect, rotation=data.rotation, shift=data.shift
+    )
+
+
 def _build(config: RunConfig) -> tuple[Method, Optimizer]:
     """Make method and optimiser; the seed alone decides the first weights."""
     torch.manual_seed(config.train.seed)
@@ -190,6 +197,7 @@ def _trainer(fabric: Fabric, config: RunConfig, method: Method, optimizer: Optim
         folder,
         iterations=config.train.iterations,
         power=config.optimizer.power,
+        average=config.train.average,
         validate_every=config.train.validate_every,
         save_every=config.train.save_every,
         log_every=config.train.log_every,
@@ -229,8 +237,7 @@ def _stopping(trainer: Trainer) -> Iterator[None]:
 
 def _ship(trainer: Trainer, config: RunConfig, size: int) -> None:
     """Write what outlives the training: the best predictor, and the prior if one was learnt."""
-    tensors, _ = read_tensors(trainer.best(), checkpoint.FORMAT)
-    checkpoint.load_method(trainer.best(), trainer.method, tensors)
+    trainer.restore(trainer.best())
     training = {
         "method": config.method,
         "preset": config.preset,
@@ -243,7 +250,7 @@ def _ship(trainer: Trainer, config: RunConfig, size: int) -> None:
         "best_step": trainer.record["step"],
     }
     card = ModelCard(net=config.net.name, arguments=config.net.arguments, size=size, training=training)
-    save_model(trainer.folder / "model", trainer.method.predictor(), card)
+    save_model(trainer.folder / "model", trainer.predictor(), card)
     for module in trainer.method.modules():
         if isinstance(module, FrequencyPrior) and module.learnt:
             module.save(trainer.folder / "prior.json")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from fpgm.data.batch import Batch
@@ -22,6 +22,7 @@ from fpgm.evaluation import evaluate, predict_masks
 from fpgm.files import write_text
 from fpgm.methods import Method, Stage, Step
 from fpgm.methods.base import Given
+from fpgm.methods.blocks import averaging_decay, frozen_copy, move_teacher
 from fpgm.report.pictures import prediction_figure
 from fpgm.training import checkpoint
 from fpgm.training.schedules import first_steps, poly, step_generator, step_seed
@@ -51,6 +52,8 @@ class Trainer:
         folder: of the run.
         iterations: number of steps.
         power: of the learning rate's decay.
+        average: decay of the averaged weights that are validated and shipped instead of the raw ones; 0 for none. A
+            method that ships a teacher has averaged them itself and is left alone.
         validate_every: steps between validations.
         save_every: steps between checkpoints.
         log_every: steps between rows of metrics.csv.
@@ -67,6 +70,7 @@ class Trainer:
         *,
         iterations: int,
         power: float = 0.9,
+        average: float = 0.0,
         validate_every: int = 200,
         save_every: int = 200,
         log_every: int = 10,
@@ -80,6 +84,9 @@ class Trainer:
         self.starts = dict(zip(first_steps(method.stages, iterations), method.stages, strict=True))
         self.rates = [group["lr"] for group in optimizer.param_groups]
         self.model, self.optimizer = fabric.setup(method, optimizer)
+        taught = any(parameter.requires_grad for parameter in method.predictor().parameters())
+        self.decay = average
+        self.average = frozen_copy(method.predictor()) if average and taught else None
         self.next_step = 0
         self.record: dict[str, float] = dict(NOTHING_YET)
         self.stop_requested = False
@@ -87,12 +94,20 @@ class Trainer:
     def resume(self) -> None:
         """Continue from the last checkpoint of the run folder."""
         try:
-            record = checkpoint.load(self.last, self.method, self.optimizer)
+            record = checkpoint.load(self.last, self.method, self.optimizer, self.average)
         except ValueError as error:
             others = sorted(path.name for path in self.last.parent.glob("best*.safetensors"))
             advice = f"or copy {' or '.join(others)} over it to go on from there" if others else "nothing else is lost"
             raise ValueError(f"{error}. Delete it to begin anew, {advice}") from None
         self.next_step, self.record = record["next_step"], record["best"]
+
+    def restore(self, path: Path) -> None:
+        """Put back the weights of a checkpoint, to use them and not to go on."""
+        checkpoint.load(path, self.method, average=self.average)
+
+    def predictor(self) -> nn.Module:
+        """What is validated and shipped: the averaged weights if there are any."""
+        return self.average or self.method.predictor()
 
     @property
     def last(self) -> Path:
@@ -166,12 +181,16 @@ class Trainer:
         self.optimizer.step()
         with torch.no_grad(), self.fabric.autocast():
             self.method.after_step(batch, step)
+            if self.average is not None:
+                decay = averaging_decay(step, self.decay)
+                move_teacher(self.average, self.method.predictor(), decay, buffers=True)
         return terms
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, on the first rank."""
         if self.fabric.is_global_zero:
-            checkpoint.save(path, self.method, self.optimizer, {"next_step": self.next_step, "best": self.record})
+            record = {"next_step": self.next_step, "best": self.record}
+            checkpoint.save(path, self.method, self.optimizer, record, self.average)
         self.fabric.barrier()
 
     def _due(self, every: int) -> bool:
@@ -184,7 +203,7 @@ class Trainer:
         stages = self.method.stages
         before = self.best(stages[stages.index(stage) - 1])
         if stage.start == "best" and before.is_file():
-            checkpoint.load(before, self.method, self.optimizer)
+            checkpoint.load(before, self.method, self.optimizer, self.average)
             self.record = dict(NOTHING_YET)
         self.method.enter(stage)
         return stage
@@ -199,7 +218,7 @@ class Trainer:
         score = math.nan
         if self.fabric.is_global_zero:
             with self.fabric.autocast():
-                rows = evaluate(self.method.predictor(), validation, device=self.fabric.device)
+                rows = evaluate(self.predictor(), validation, device=self.fabric.device)
             score = fmean(row.dice for row in rows)
         score = float(self.fabric.broadcast(score))
         if score > self.record["dice"]:
@@ -211,7 +230,7 @@ class Trainer:
         """Write a picture of predictions on validation images and of this step's views."""
         chosen = np.linspace(0, len(validation) - 1, min(rows, len(validation))).astype(int)
         images = validation.images(chosen)
-        predictor = self.method.predictor().eval()
+        predictor = self.predictor().eval()
         with self.fabric.autocast():
             predicted = predict_masks(predictor, images, self.fabric.device)
         views = {

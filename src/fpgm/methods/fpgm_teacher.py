@@ -1,0 +1,234 @@
+"""FPGM with a teacher: averaged weights label clean views, the student learns from strong, mixed, aligned ones."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from fpgm.data.batch import Batch, Views
+from fpgm.losses import cross_entropy_dice, pseudo_label
+from fpgm.methods.base import Method, Step
+from fpgm.methods.blocks import averaging_decay, frozen_copy, kept_notes, move_teacher, paste, unremembered
+from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align
+from fpgm.spectrum.align import Reconstruction
+
+Selection = Literal["share", "threshold"]
+Alignment = Literal["none", "augment", "view"]
+TeacherStatistics = Literal["clean", "student"]
+LOOK_EVERY = 20  # steps between looks at the teacher's foreground, where the start depends on it
+
+
+class FPGMTeacher(Method):
+    """A teacher labels the weak views of unlabelled images; the student must find these labels in harder views.
+
+    **Teacher.** Its weights are an average of the student's, with decay min(1 − 1 / (t / 4 + 1), `decay`). It is what
+    is validated and shipped. Until unlabelled images take part, its batch-norm statistics are averaged along; from
+    then on it passes the weak views in training mode, so that they are statistics of many clean images.
+
+    **Pseudo-labels.** The teacher's most likely class. Of each class, the `share` most confident pixels of the batch
+    are kept: a fixed threshold keeps background alone for thousands of steps, because background passes it first, and
+    then teaches nothing else.
+
+    **Student.** One pass over the labelled images and the strong views together. With `cutmix`, a box of each strong
+    view, its labels and its kept pixels come from the image before it in the batch.
+
+    **Loss.** L = L_sup + λ(t) · L_unsup, both (cross-entropy + Dice) / 2. λ is 0 for the first `start` of the steps and
+    then rises linearly to `weight` over `ramp` of them.
+
+    **Frequency prior.** Learnt from the edges of labelled polyps as in FPGM (Stage I). `alignment` says what is drawn
+    towards it (Stage II): nothing; an `augment`ed share of the student's images, labelled and unlabelled; or a third
+    `view` of all unlabelled images with a loss of its own, as in the paper.
+
+    Args:
+        net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
+        teacher: False lets the student label the weak views itself; the averaged weights are shipped all the same.
+        decay: of the teacher's weights, after the first steps.
+        statistics: the teacher's batch-norm statistics: of `clean` images, its own passes; or the `student`'s, averaged.
+        selection: which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
+        share: of the pixels of each class.
+        threshold: confidence that a pseudo-label needs, for all classes or (background, foreground).
+        cutmix: mix the strong views.
+        weight: λ at the end of its rise; 0 leaves the unlabelled images out.
+        start: share of the steps before unlabelled images take part.
+        start_foreground: where above 0, they take part as soon as the teacher finds this many times the foreground of
+            the labelled masks, but after `start` of the steps at the latest.
+        ramp: share of the steps over which λ rises.
+        alignment: `none`, `augment` or `view`.
+        aligned: share of the student's images that `augment` aligns.
+        gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
+        gamma_rises: multiply γ by the share of the steps done: gentle early, strong late.
+        reconstruction: `radial` (the paper) or `ratio`.
+        momentum: μ of the prior, whose weights are normalised.
+    """
+
+    began: Tensor
+
+    def __init__(
+        self,
+        net: nn.Module,
+        teacher: bool = True,
+        decay: float = 0.99,
+        statistics: TeacherStatistics = "clean",
+        selection: Selection = "share",
+        share: float = 0.8,
+        threshold: float | tuple[float, float] = 0.95,
+        cutmix: bool = True,
+        weight: float = 1.0,
+        start: float = 0.4,
+        start_foreground: float = 0.0,
+        ramp: float = 0.2,
+        alignment: Alignment = "none",
+        aligned: float = 0.5,
+        gamma: float | tuple[float, float] = (0.0, 1.0),
+        gamma_rises: bool = False,
+        reconstruction: Reconstruction = "ratio",
+        momentum: float = 0.999,
+    ) -> None:
+        super().__init__()
+        _check_shares(decay=decay, share=share, start=start, ramp=ramp, aligned=aligned)
+        if weight < 0 or start_foreground < 0:
+            raise ValueError(f"weight is {weight} and start_foreground {start_foreground}: give 0 or more")
+        self.net = net
+        self.teacher = frozen_copy(net)
+        self.taught, self.decay, self.statistics = teacher, decay, statistics
+        self.selection, self.share = selection, share
+        pair = threshold if isinstance(threshold, tuple) else (threshold, threshold)
+        for value in pair:
+            _check_shares(threshold=value)
+        self.thresholds = pair
+        self.cutmix, self.weight = cutmix, weight
+        self.start, self.start_foreground, self.ramp = start, start_foreground, ramp
+        self.alignment, self.aligned_share, self.gamma_rises = alignment, aligned, gamma_rises
+        self.align = SpectralAlignment(FrequencyPrior(momentum, debias=True), gamma, reconstruction)
+        self.views = Views(unlabeled=weight > 0, strong=int(weight > 0), cutmix=weight > 0 and cutmix)
+        self.register_buffer("began", torch.tensor(-1))  # the step at which unlabelled images began to take part
+
+    def predictor(self) -> nn.Module:
+        """The teacher."""
+        return self.teacher
+
+    def before_step(self, batch: Batch, step: Step) -> None:
+        """Stage I, and whether the unlabelled images take part from now on."""
+        if self.alignment != "none":
+            assert isinstance(self.align.prior, FrequencyPrior)
+            self.align.prior.update(batch.image_l, batch.mask_l)
+        if self.weight > 0 and self.began < 0 and self._may_begin(batch, step):
+            self.began.fill_(step.index)
+
+    def _may_begin(self, batch: Batch, step: Step) -> bool:
+        """After `start` of the steps; or earlier, once the teacher finds enough foreground."""
+        if step.index >= round(self.start * step.total):
+            return True
+        if not self.start_foreground or step.index % LOOK_EVERY or not step.index:
+            return False
+        with unremembered(self.teacher):
+            found = pseudo_label(self.teacher(batch.weak_u), 0.0)[0].float().mean()
+        return bool(found >= self.start_foreground * batch.mask_l.float().mean())
+
+    def lam(self, step: Step) -> float:
+        """λ(t)."""
+        if self.began < 0:
+            return 0.0
+        length = self.ramp * step.total
+        done = step.index - int(self.began) + 1
+        return self.weight * min(1.0, done / length if length else 1.0)
+
+    def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
+        """Labelled images alone at first; then both kinds."""
+        image = self._augment(batch.image_l, step)
+        if self.began < 0:
+            return {"sup": cross_entropy_dice(self.net(image), batch.mask_l)}
+        labels, keep = self.select(self._teach(batch.weak_u))
+        self.notes = {"foreground": labels.float().mean(), **kept_notes(labels, keep)}
+        view, target, kept = self._mix(batch, labels, keep)
+        logits = self.net(torch.cat((image, self._augment(view, step))))
+        terms = {
+            "sup": cross_entropy_dice(logits[: len(image)], batch.mask_l),
+            "unsup": self.lam(step) * cross_entropy_dice(logits[len(image) :], target, mask=kept),
+        }
+        if self.alignment == "view":
+            with unremembered(self.net):
+                aligned = self.net(self.aligned(batch.weak_u, step))
+            terms["freq"] = self.lam(step) * cross_entropy_dice(aligned, labels, mask=keep)
+        return terms
+
+    @torch.no_grad()
+    def _teach(self, weak: Tensor) -> Tensor:
+        """Logits of weak views, from the teacher or the student."""
+        self.teacher.train(self.statistics == "clean")
+        logits: Tensor = self.teacher(weak) if self.taught else self.net(weak)
+        return logits
+
+    def select(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Pseudo-labels and pixels to keep, each (B, H, W), of logits (B, K, H, W)."""
+        confidence, labels = logits.detach().float().softmax(1).max(1)
+        if self.selection == "threshold":
+            background, foreground = self.thresholds
+            return labels, confidence >= torch.where(labels > 0, foreground, background)
+        return labels, most_confident(confidence, labels, self.share)
+
+    def _mix(self, batch: Batch, labels: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """CutMix of the strong views with the image before each in the batch."""
+        view = batch.strong_u[0]
+        if not self.cutmix:
+            return view, labels, keep
+        box = batch.boxes_u[0]
+        return (
+            paste(view.roll(1, 0), view, box),
+            paste(labels.roll(1, 0), labels, box),
+            paste(keep.roll(1, 0), keep, box),
+        )
+
+    @torch.no_grad()
+    def aligned(self, image: Tensor, step: Step) -> Tensor:
+        """Stage II: images drawn towards the prior."""
+        gamma = self.align.draw(len(image), step.generator) * (step.index / step.total if self.gamma_rises else 1.0)
+        return align(image, self.align.profile, gamma, self.align.reconstruction, clamp=True)
+
+    def _augment(self, image: Tensor, step: Step) -> Tensor:
+        """Align a share of the images where the alignment is an augmentation."""
+        if self.alignment != "augment":
+            return image
+        chosen = torch.rand(len(image), 1, 1, 1, generator=step.generator).to(image) < self.aligned_share
+        return torch.where(chosen, self.aligned(image, step), image)
+
+    def after_step(self, batch: Batch, step: Step) -> None:
+        """The teacher follows the student; its statistics too, unless its own passes make them."""
+        own = self.began >= 0 and self.taught and self.statistics == "clean"
+        move_teacher(self.teacher, self.net, averaging_decay(step, self.decay), buffers=not own)
+
+    def pictures(self, batch: Batch) -> dict[str, Tensor]:
+        """Weak, strong and, where they are used, aligned views."""
+        views = super().pictures(batch)
+        if self.alignment != "none":
+            generator = torch.Generator().manual_seed(batch.index)
+            views["aligned"] = self.aligned(batch.weak_u, Step(batch.index, batch.index + 1, "", generator))
+        return views
+
+
+def most_confident(confidence: Tensor, labels: Tensor, share: float) -> Tensor:
+    """Pixels whose confidence is among the highest of their class: (B, H, W) bool.
+
+    Of n pixels of a class, ⌈share · n⌉ are kept, and those that are equal to the last of them.
+
+    Args:
+        confidence: (B, H, W), probability of the label.
+        labels: (B, H, W), integers from 0.
+        share: in [0, 1].
+    """
+    keep = torch.zeros_like(labels, dtype=torch.bool)
+    for label in range(int(labels.max()) + 1):
+        own = labels == label
+        values = confidence[own]
+        count = -int(-share * len(values) // 1)
+        if count:
+            keep |= own & (confidence >= values.kthvalue(len(values) - count + 1).values)
+    return keep
+
+
+def _check_shares(**values: float) -> None:
+    for name, value in values.items():
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} is {value}: give a number from 0 to 1")
