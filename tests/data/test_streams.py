@@ -11,8 +11,8 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, fields
-from typing import Any
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest

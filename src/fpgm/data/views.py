@@ -1,4 +1,4 @@
-"""Weak views, their geometry, strong views and CutMix boxes: chance is drawn by `draw_*`, pixels are changed by `apply_*`.
+"""Weak views, geometry, strong views and CutMix boxes: `draw_*` draws parameters, `apply_*` changes pixels.
 
 B images of S × S pixels. Parameters have one row per image, so a view can be replayed, cut along the batch, and
 followed by a mask. Every image is changed by its own row alone and to the last bit alike whatever the batch it is in

@@ -45,7 +45,8 @@ class FPGMTeacher(Method):
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
         teacher: False lets the student label the weak views itself; the averaged weights are shipped all the same.
         decay: of the teacher's weights, after the first steps.
-        statistics: the teacher's batch-norm statistics: of `clean` images, its own passes; or the `student`'s, averaged.
+        statistics: the teacher's batch-norm statistics: of `clean` images, its own passes; or an average of the
+            `student`'s.
         selection: which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
         share: of the pixels of each class.
         threshold: confidence that a pseudo-label needs, for all classes or (background, foreground).
