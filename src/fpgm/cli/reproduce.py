@@ -69,7 +69,7 @@ def reproduce(
         cpus: processors of each run; those of this machine divided by --jobs if not given.
         ray_address: of a Ray cluster; one is started on this machine if not given.
         accelerator: auto, cpu, cuda, mps …, as in Lightning Fabric.
-        precision: auto takes bf16-mixed where the processor has it; otherwise e.g. 32-true, 16-mixed.
+        precision: auto is bf16-mixed on a GPU that has it and 32-true elsewhere; or e.g. bf16-mixed, 16-mixed, 32-true.
         json: print JSON for programs.
     """
     from fpgm.experiments.cells import is_done

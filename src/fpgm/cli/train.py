@@ -40,7 +40,7 @@ def train(
         accelerator: auto, cpu, cuda, mps …, as in Lightning Fabric.
         devices: processes, one per device.
         num_nodes: machines.
-        precision: auto takes bf16-mixed where the processor has it; otherwise e.g. 32-true, 16-mixed.
+        precision: auto is bf16-mixed on a GPU that has it and 32-true elsewhere; or e.g. bf16-mixed, 16-mixed, 32-true.
         compile: compile the method with torch.compile first.
     """
     from fpgm.cli.terminal import console

@@ -207,13 +207,11 @@ def _trainer(fabric: Fabric, config: RunConfig, method: Method, optimizer: Optim
 
 
 def _precision(precision: str, accelerator: str) -> str:
-    """Return bf16 where the processor has it, if left to us."""
+    """Return bf16 on a GPU that has it, if left to us; a processor that lists it may well be slower with it."""
     if precision != "auto":
         return precision
-    if accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available():
-        return "bf16-mixed" if torch.cuda.is_bf16_supported() else "32-true"
-    able = torch.cpu.get_capabilities()
-    return "bf16-mixed" if able.get("avx512_bf16") or able.get("amx_bf16") else "32-true"
+    on_gpu = accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available()
+    return "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
 
 
 @contextmanager
