@@ -53,13 +53,15 @@ class NetConfig(Part):
 
 
 class OptimizerConfig(Part):
-    """How weights move; the learning rate is lr (1 - t / iterations)^power."""
+    """How weights move; the learning rate is lr (1 - t / iterations)^power, or half a cosine."""
 
     name: Literal["sgd", "adamw"] = "sgd"
     lr: float = Field(0.01, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
     weight_decay: float = Field(1e-4, ge=0)
-    power: float = Field(0.9, ge=0)
+    schedule: Literal["poly", "cosine"] = "poly"
+    power: float = Field(0.9, ge=0, description="exponent of the schedule poly")
+    warmup: int = Field(0, ge=0, description="steps over which the learning rate rises from 0")
 
 
 class TrainConfig(Part):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,9 +12,23 @@ import torch
 from fpgm.methods import Stage
 
 
+Schedule = Literal["poly", "cosine"]
+
+
 def poly(base: float, index: int, total: int, power: float) -> float:
     """Return base (1 - index / total)^power."""
     return base * (1 - index / total) ** power
+
+
+def cosine(base: float, index: int, total: int) -> float:
+    """Return base (1 + cos(π index / total)) / 2."""
+    return base * (1 + math.cos(math.pi * index / total)) / 2
+
+
+def learning_rate(base: float, index: int, total: int, schedule: Schedule, power: float, warmup: int) -> float:
+    """Return the learning rate of a step: `poly` or `cosine`, times a linear rise over the first `warmup` steps."""
+    rate = poly(base, index, total, power) if schedule == "poly" else cosine(base, index, total)
+    return rate * min(1.0, (index + 1) / warmup) if warmup else rate
 
 
 def first_steps(stages: Sequence[Stage], total: int) -> list[int]:

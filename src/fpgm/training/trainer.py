@@ -25,7 +25,7 @@ from fpgm.methods.base import Given
 from fpgm.methods.blocks import averaging_decay, frozen_copy, move_teacher
 from fpgm.report.pictures import prediction_figure
 from fpgm.training import checkpoint
-from fpgm.training.schedules import first_steps, poly, step_generator, step_seed
+from fpgm.training.schedules import Schedule, first_steps, learning_rate, step_generator, step_seed
 from fpgm.training.telemetry import Telemetry
 
 NOTHING_YET = {"dice": -1.0, "step": 0}
@@ -51,7 +51,9 @@ class Trainer:
         optimizer: over `method.parameter_groups()`.
         folder: of the run.
         iterations: number of steps.
-        power: of the learning rate's decay.
+        schedule: of the learning rate: `poly`, with `power`, or `cosine`.
+        power: exponent of `poly`.
+        warmup: steps over which the learning rate rises from 0.
         average: decay of the averaged weights that are validated and shipped instead of the raw ones; 0 for none. A
             method that ships a teacher has averaged them itself and is left alone.
         validate_every: steps between validations.
@@ -69,7 +71,9 @@ class Trainer:
         folder: Path,
         *,
         iterations: int,
+        schedule: Schedule = "poly",
         power: float = 0.9,
+        warmup: int = 0,
         average: float = 0.0,
         validate_every: int = 200,
         save_every: int = 200,
@@ -78,7 +82,9 @@ class Trainer:
         seed: int = 0,
     ) -> None:
         self.fabric, self.method, self.folder = fabric, method, folder
-        self.iterations, self.power, self.seed = iterations, power, seed
+        self.iterations, self.seed = iterations, seed
+        self.schedule: Schedule = schedule
+        self.power, self.warmup = power, warmup
         self.validate_every, self.save_every = validate_every, save_every
         self.log_every, self.pictures_every = log_every, pictures_every
         self.starts = dict(zip(first_steps(method.stages, iterations), method.stages, strict=True))
@@ -167,7 +173,7 @@ class Trainer:
         step = Step(index, self.iterations, stage.name, step_generator(self.seed, index, rank))
         torch.manual_seed(step_seed(self.seed, index, rank))  # dropout layers draw from torch's own generator
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
-            group["lr"] = poly(rate, index, self.iterations, self.power)
+            group["lr"] = learning_rate(rate, index, self.iterations, self.schedule, self.power, self.warmup)
         with torch.no_grad():
             self.method.before_step(batch, step)
         self.model.train()
