@@ -11,7 +11,6 @@ import torch
 
 from fpgm.methods import Stage
 
-
 Schedule = Literal["poly", "cosine"]
 
 
