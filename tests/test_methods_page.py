@@ -27,7 +27,7 @@ def test_the_papers_figures_are_the_papers() -> None:
         if row["table"] in ("main", "zero_shot")
     }
     for name in METHODS:
-        if name != "supervised":
+        if name not in ("supervised", "fpgm_teacher"):  # not in the paper's tables
             row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
             *_, seen, unseen, _ = (cell.strip() for cell in row.split("|"))
             assert seen == " / ".join(paper[name, dataset] for dataset in SEEN)
