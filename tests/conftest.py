@@ -34,6 +34,7 @@ def phantom_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from fpgm.cli import main
 
     folder = tmp_path_factory.mktemp("phantoms")
-    assert main(["data", "synth", "--out", str(folder), "--count", "20", "--size", "64", "--workers", "1"]) == 0
+    drawn = ["--count", "20", "--size", "64", "--workers", "1", "--variety", "plain"]
+    assert main(["data", "synth", "--out", str(folder), *drawn]) == 0
     assert main(["data", "split", "--data", str(folder), "--protocol", "strict"]) == 0
     return folder

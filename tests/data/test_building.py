@@ -225,7 +225,7 @@ def test_phantom_store(tmp_path: Path) -> None:
     image, mask = phantom("phantom-b", 2, seed=5, size=64)
     assert np.array_equal(store.images([2])[0], image)
     assert np.array_equal(store.masks([2])[0], mask)
-    assert store.manifest.source == "phantom, seed 5"
+    assert store.manifest.source == "phantom, plain, seed 5"
 
 
 def test_phantom_bytes(tmp_path: Path) -> None:

@@ -187,11 +187,20 @@ def test_colour_alone_does_not_solve_it() -> None:
         ({"domain": "kvasir"}, ["'kvasir'", *NAMES]),
         ({"index": -1}, ["-1", "index", "0 upwards"]),
         ({"seed": -3}, ["-3", "seed", "0 upwards"]),
-        ({"size": 63}, ["63", "64 to 512"]),
-        ({"size": 513}, ["513", "64 to 512"]),
+        ({"size": 47}, ["47", "48 to 512"]),
+        ({"size": 513}, ["513", "48 to 512"]),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, object], words: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
         phantom(**{"domain": "phantom-a", "index": 0, **arguments})  # type: ignore[arg-type]
     assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_wide_variety_draws_more_sizes_and_forms(name: str, many: dict[str, list[Sample]]) -> None:
+    wide = [phantom(name, index, variety="wide") for index in range(40)]
+    assert all(sample.mask.any() for sample in wide)
+    assert not any(np.array_equal(a.image, b.image) for a, b in zip(wide, many[name], strict=True))
+    spread = [np.std(np.log([sample.mask.mean() for sample in drawn])) for drawn in (many[name], wide)]
+    assert spread[1] > 1.2 * spread[0]

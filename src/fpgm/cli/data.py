@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 from rich.table import Table
@@ -112,6 +112,7 @@ def synth(
     count: int = 100,
     size: int = 128,
     seed: int = 0,
+    variety: Literal["wide", "plain"] = "wide",
     domains: list[str] | None = None,
     workers: int | None = None,
     json: bool = False,
@@ -125,6 +126,8 @@ def synth(
         count: images per domain.
         size: side of the images in pixels.
         seed: of the drawing; the same seed gives the same bytes.
+        variety: wide, polyps of all sizes, forms and colours among bulges and bubbles that are none; or plain, polyps
+            that resemble each other.
         domains: names of the domains, phantom-a to phantom-f; all if not given.
         workers: processes that draw; as many as there are processors if not given.
         json: print JSON for programs.
@@ -139,7 +142,7 @@ def synth(
         raise ValueError(f"no phantom domain {', '.join(unknown)}; there are {', '.join(DOMAINS)}")
     with Workers(_count(workers)) as pool, progress_bars() as bar:
         for name in names:
-            build_phantom(name, out, count, size, seed, pool, bar(name))
+            build_phantom(name, out, count, size, seed, pool, bar(name), variety)
     stores = open_stores(out, names)
     _sheet(stores, out / "phantoms.png")
     seconds = time.perf_counter() - start

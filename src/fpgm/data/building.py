@@ -23,7 +23,7 @@ from fpgm.data.pairs import Pair, Problem
 from fpgm.data.parallel import Workers
 from fpgm.data.prepare import RULES, check_size
 from fpgm.data.store import Record, Store, write_store
-from fpgm.data.synthetic import phantom
+from fpgm.data.synthetic import Variety, phantom
 
 Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
 Decoder = Callable[[Input], Record | Problem]
@@ -167,24 +167,27 @@ def build_phantom(
     seed: int = 0,
     workers: Workers | None = None,
     progress: Progress | None = None,
+    variety: Variety = "plain",
 ) -> Manifest:
     """Draw images 0 … count-1 of a phantom domain into ``out/<domain>``; the same arguments give the same bytes."""
     if count < 1:
         raise ValueError(f"{count} images of {domain}; at least 1 is needed")
     header: dict[str, Any] = {
         "name": domain,
-        "source": f"phantom, seed {seed}",
+        "source": f"phantom, {variety}, seed {seed}",
         "size": size,
         "rules": {},
         "inputs": "",
     }
-    drawn = (workers or Workers()).map(partial(_draw, domain=domain, seed=seed, size=size), range(count))
+    drawn = (workers or Workers()).map(
+        partial(_draw, domain=domain, seed=seed, size=size, variety=variety), range(count)
+    )
     records = _counted(drawn, "draw", count, progress)
     return write_store(out / domain, records, lambda rows: Manifest.describe(rows, **header))
 
 
-def _draw(index: int, domain: str, seed: int, size: int) -> Record:
-    image, mask = phantom(domain, index, seed, size)
+def _draw(index: int, domain: str, seed: int, size: int, variety: Variety) -> Record:
+    image, mask = phantom(domain, index, seed, size, variety)
     share = round(float(mask.mean()), 6)
     row = ImageRow(f"{index:05d}", None, None, None, None, size, size, share)
     return Record(row, image, mask, dhash(Image.fromarray(image)))

@@ -18,7 +18,8 @@ from PIL import Image, ImageDraw, ImageFilter
 
 Plane = npt.NDArray[np.float32]
 Picture = npt.NDArray[np.uint8]
-MIN_SIZE, MAX_SIZE = 64, 512
+Variety = Literal["plain", "wide"]
+MIN_SIZE, MAX_SIZE = 48, 512
 _DETAIL = 128  # side of the finest grid
 
 
@@ -73,9 +74,10 @@ class Sample(NamedTuple):
 class _Scene:
     """A picture in the making: where things are, its only source of chance, what is painted so far."""
 
-    def __init__(self, rng: np.random.Generator, look: Domain, size: int) -> None:
+    def __init__(self, rng: np.random.Generator, look: Domain, size: int, wide: bool) -> None:
         axis = ((np.arange(size) + 0.5) * (2 / size) - 1).astype(np.float32)
         self.rng, self.look, self.size, self.x, self.y = rng, look, size, axis[None, :], axis[:, None]
+        self.wide = wide
         self.albedo = np.zeros((3, size, size), np.float32)
         self.shade, self.glint = np.zeros((2, size, size), np.float32)
         u = self.uniform = rng.uniform
@@ -117,13 +119,20 @@ class _Scene:
         beside = np.maximum(x - self.box[0], self.box[1] - y)
         return np.minimum(np.minimum(self.aperture(x, y), -self.behind(x, y)), beside)
 
+    def radius(self) -> float:
+        """Draw the radius of a polyp; in a wide scene small ones are as common as large ones."""
+        low, high = self.look.radius
+        return (
+            float(np.exp(self.uniform(np.log(0.6 * low), np.log(1.2 * high)))) if self.wide else self.uniform(low, high)
+        )
+
     def polyps(self) -> list[tuple[float, float, float]]:
         """Centres in sight, and radii; where there is room, off the lumen and off each other."""
         cell, jitter = self.rng.permutation(64), self.rng.random((2, 64))
         x, y = ((np.stack([cell % 8, cell // 8]) + jitter) * 0.22 - 0.88).astype(np.float32)
         clear, taken = self.visible(x, y), [self.lumen]
         for _ in range(self.rng.choice([1, 2, 3], p=[0.8, 0.15, 0.05])):
-            radius = self.uniform(*self.look.radius)
+            radius = self.radius()
             room = np.min([clear, *(np.hypot(x - tx, y - ty) - tr for tx, ty, tr in taken)], axis=0)
             best = np.argmax(np.minimum(room, 0.5 * radius))  # the first with room enough, or else the widest
             taken.append((float(x[best]), float(y[best]), radius))
@@ -187,11 +196,39 @@ def _mucosa(scene: _Scene) -> Plane:
 def _dome(scene: _Scene, x: float, y: float, radius: float) -> tuple[Plane, Plane, Plane]:
     """Distance from a polyp's centre, 1 on its outline, and the way down its side in x and y, all (S, S)."""
     dx, dy = scene.x - x, scene.y - y
-    distance, angle = np.sqrt(dx * dx + dy * dy) + 1e-4, np.arctan2(dy, dx)
+    across, down = _stretch(dx, dy, scene.uniform(0, pi), scene.uniform(0.5, 1.0)) if scene.wide else (dx, dy)
+    distance, angle = np.sqrt(across * across + down * down) + 1e-4, np.arctan2(down, across)
     outline = np.full_like(angle, radius)
     for k in (2, 3, 4, 6):
         outline += radius * scene.uniform(0, 0.7 / k**2) * np.cos(k * angle + scene.uniform(0, 2 * pi))
-    return distance / outline, dx / distance, dy / distance
+    steps = np.sqrt(dx * dx + dy * dy) + 1e-4
+    return distance / outline, dx / steps, dy / steps
+
+
+def _stretch(dx: Plane, dy: Plane, turn: float, aspect: float) -> tuple[Plane, Plane]:
+    """Offsets in the axes of an ellipse of unit area, whose shorter axis is `aspect` times the longer."""
+    root = aspect**0.5
+    return (dx * cos(turn) + dy * sin(turn)) * root, (dy * cos(turn) - dx * sin(turn)) / root
+
+
+def _decoys(scene: _Scene) -> None:
+    """Paint what looks like a polyp and is none: bulges and short folds of plain mucosa, bubbles, specks of stool."""
+    u = scene.uniform
+    for _ in range(scene.rng.integers(0, 4)):  # bulges: relief alone, soft at the edge
+        dx, dy = _stretch(scene.x - u(-0.9, 0.9), scene.y - u(-0.9, 0.9), u(0, pi), u(0.2, 0.9))
+        q = np.sqrt(dx * dx + dy * dy) / u(0.1, 0.4) + 1e-4
+        lit = np.exp(-q * q) * (u(-0.3, 0.3) + u(0.2, 0.7) * (u(-1, 1) * dx + u(-1, 1) * dy) / (q * 0.3))
+        scene.shade *= np.clip(1 + lit, 0.4, 1.6)
+    for _ in range(scene.rng.integers(0, 6)):  # bubbles: a bright rim and a glint; specks: a dark or yellow dot
+        dx, dy, radius = scene.x - u(-0.9, 0.9), scene.y - u(-0.9, 0.9), u(0.03, 0.12)
+        q = np.sqrt(dx * dx + dy * dy) / radius
+        if u(0, 1) < 0.5:
+            scene.shade *= 1 + u(0.2, 0.6) * np.exp(-(((q - 1) * 5) ** 2))
+            scene.glint += u(0.3, 0.9) * np.exp(
+                -((dx + 0.4 * radius) ** 2 + (dy + 0.4 * radius) ** 2) * (8 / radius**2)
+            )
+        else:
+            scene.albedo *= 1 - _smooth(0, 0.4, 1 - q) * (u(0.3, 0.9) * _MUCUS + u(0, 0.4))
 
 
 def _polyp(scene: _Scene, lamp: Plane, spot: tuple[float, float, float]) -> npt.NDArray[np.bool_]:
@@ -199,6 +236,9 @@ def _polyp(scene: _Scene, lamp: Plane, spot: tuple[float, float, float]) -> npt.
     u = scene.uniform
     (q, dx, dy), contrast = _dome(scene, *spot), u(*scene.look.contrast)
     steep, edge, opacity = (0.4, 0.22, 0.75) if u(0, 1) < 0.3 else (u(0.8, 1.5), u(0.02, 0.1), 1.0)
+    hue, rough = 0.0, 1.0
+    if scene.wide:  # faint and strong ones, pale and red ones, smooth and rough ones
+        contrast, hue, rough = contrast * u(0.4, 1.2), u(-0.3, 0.3), u(0, 1.6)
     # the lamp sits beside the lens, so a body is lit from the middle of the picture
     lx, ly = u(-0.3, 0.3) - 0.6 * spot[0], u(-0.3, 0.3) - 0.6 * spot[1]
     inner = np.minimum(q, 1)
@@ -206,9 +246,9 @@ def _polyp(scene: _Scene, lamp: Plane, spot: tuple[float, float, float]) -> npt.
     facing = lx * dx + ly * dy
     lit = np.maximum((1 + slope * facing) / np.sqrt(1 + slope * slope), 0.1) * (0.2 + 0.85 * lamp[q <= 1].mean())
     glint = np.exp(((slope * dx - lx) ** 2 + (slope * dy - ly) ** 2) * -30)
-    texture = 0.6 * scene.field(18) + 0.6 * scene.field(50)
+    texture = rough * (0.6 * scene.field(18) + 0.6 * scene.field(50))
     rim = np.exp(((q - 0.93) * 12) ** 2 * -1) * (0.5 + 0.35 * texture)
-    redness = contrast * (0.15 * texture + 0.25 * rim + u(-0.2, 0.3))
+    redness = contrast * (0.15 * texture + 0.25 * rim + u(-0.2, 0.3) + hue)
     albedo = scene.albedo.mean(axis=(1, 2), keepdims=True) * (1 - redness * _POLYP)
     scene.shade *= 1 - 0.55 * contrast * np.clip(0.35 - facing, 0, 1) * np.exp(np.minimum(1 - q, 0) * 5)
     scene.cover(opacity * _smooth(-edge, edge, 1 - q), albedo, lit * (1 + 0.08 * texture), glint)
@@ -267,13 +307,24 @@ def _check(domain: str, size: int, **counts: int) -> None:
         raise ValueError(f"got {counts}: expected whole numbers from 0 upwards")
 
 
-def phantom(domain: str, index: int, seed: int = 0, size: int = 128) -> Sample:
-    """Draw picture ``index`` of a domain; the same arguments give the same bits."""
+def phantom(domain: str, index: int, seed: int = 0, size: int = 128, variety: Variety = "plain") -> Sample:
+    """Draw picture ``index`` of a domain; the same arguments give the same bits.
+
+    Args:
+        domain: a key of `DOMAINS`.
+        index: which picture.
+        seed: of all pictures.
+        size: side in pixels.
+        variety: `plain`, polyps that resemble each other; or `wide`, polyps of all sizes, forms and colours among
+            bulges, bubbles and specks that are none, so that a few labelled ones do not show them all.
+    """
     _check(domain, size, index=index, seed=seed)
     rng = np.random.default_rng([seed, zlib.crc32(domain.encode()), index])  # not the place in the table
-    scene = _Scene(rng, DOMAINS[domain], size)
+    scene = _Scene(rng, DOMAINS[domain], size, wide=variety == "wide")
     depth, angle, lamp = _lumen(scene)
     scene.albedo, scene.shade = _mucosa(scene), lamp * _folds(scene, depth, angle)
+    if scene.wide:
+        _decoys(scene)
     supports = [_polyp(scene, lamp, spot) for spot in scene.polyps()]
     if scene.front[1] < 3:
         _front(scene)
