@@ -197,13 +197,18 @@ def _dome(scene: _Scene, x: float, y: float, radius: float) -> tuple[Plane, Plan
     """Distance from a polyp's centre, 1 on its outline, and the way down its side in x and y, all (S, S)."""
     dx, dy = scene.x - x, scene.y - y
     across, down = _stretch(dx, dy, scene.uniform(0, pi), scene.uniform(0.5, 1.0)) if scene.wide else (dx, dy)
-    distance: Plane = np.sqrt(across * across + down * down) + 1e-4
+    distance = _length(across, down)
     angle = np.arctan2(down, across)
     outline = np.full_like(angle, radius)
     for k in (2, 3, 4, 6):
         outline += radius * scene.uniform(0, 0.7 / k**2) * np.cos(k * angle + scene.uniform(0, 2 * pi))
-    steps: Plane = np.sqrt(dx * dx + dy * dy) + 1e-4
-    return distance / outline, dx / steps, dy / steps
+    steps = _length(dx, dy)
+    return np.divide(distance, outline), np.divide(dx, steps), np.divide(dy, steps)
+
+
+def _length(dx: Plane, dy: Plane) -> Plane:
+    """Length of offsets, never 0."""
+    return np.add(np.sqrt(dx * dx + dy * dy), 1e-4)
 
 
 def _stretch(dx: Plane, dy: Plane, turn: float, aspect: float) -> tuple[Plane, Plane]:
@@ -219,12 +224,12 @@ def _decoys(scene: _Scene) -> None:
     u = scene.uniform
     for _ in range(scene.rng.integers(0, 4)):  # bulges: relief alone, soft at the edge
         dx, dy = _stretch(scene.x - u(-0.9, 0.9), scene.y - u(-0.9, 0.9), u(0, pi), u(0.2, 0.9))
-        away = np.sqrt(dx * dx + dy * dy) / u(0.1, 0.4) + 1e-4
+        away = np.divide(_length(dx, dy), u(0.1, 0.4))
         lit = np.exp(-away * away) * (u(-0.3, 0.3) + u(0.2, 0.7) * (u(-1, 1) * dx + u(-1, 1) * dy) / (away * 0.3))
         scene.shade *= np.clip(1 + lit, 0.4, 1.6)
     for _ in range(scene.rng.integers(0, 6)):  # bubbles: a bright rim and a glint; specks: a dark or yellow dot
         dx, dy, radius = scene.x - u(-0.9, 0.9), scene.y - u(-0.9, 0.9), u(0.03, 0.12)
-        q: Plane = np.sqrt(dx * dx + dy * dy) / radius
+        q = np.divide(_length(dx, dy), radius)
         if u(0, 1) < 0.5:
             scene.shade *= 1 + u(0.2, 0.6) * np.exp(-(((q - 1) * 5) ** 2))
             scene.glint += u(0.3, 0.9) * np.exp(
