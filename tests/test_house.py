@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "tensors": {"_version", "files"},
     "card": {"_version"},
     "model": {"card", "files", "nets", "tensors"},
-    "serving": {"_version", "card", "data", "files", "model", "nets", "report", "spectrum"},
+    "serving": {"_version", "card", "data", "evaluation", "files", "metrics", "model", "nets", "report", "spectrum"},
     "training": {
         "card",
         "config",

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from fpgm.card import ModelCard
+from fpgm.card import ModelCard, Statistics
 from fpgm.model import load_model, save_model
 from fpgm.nets import UNet
+from fpgm.nets.statistics import blend
 
 SMALL = {"channels": [4, 4, 4, 4, 4]}
 
@@ -62,4 +63,51 @@ def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:
         load_model(tmp_path / "elsewhere")
     (folder / "model.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
+        load_model(folder)
+
+
+def test_a_card_of_before_there_were_statistics_has_those_of_the_training(folder: Path) -> None:
+    record = json.loads((folder / "model.json").read_text())
+    del record["statistics"]
+    (folder / "model.json").write_text(json.dumps(record))
+    _, card = load_model(folder)
+    assert card.statistics == Statistics(source="training", own=0.0, scores={}, site=None)
+
+
+def test_the_share_of_own_statistics_is_saved_and_applied(folder: Path, tmp_path: Path) -> None:
+    net, card = load_model(folder)
+    statistics = Statistics(source="clean", own=0.5, scores={"clean, 0.5 own": 0.7})
+    blended = save_model(tmp_path / "half", net, card.model_copy(update={"statistics": statistics}))
+    loaded, read = load_model(tmp_path / "half")
+    image = torch.rand(2, 3, 32, 32)
+    assert read == blended and read.statistics == statistics
+    assert torch.equal(loaded(image), blend(net, 0.5)(image)) and not loaded.training
+    again = save_model(tmp_path / "again", loaded, read)  # a blended network has the state of a plain one
+    assert again == read and read.weights_sha256 != card.weights_sha256  # so that no result of the other is kept
+
+
+def test_a_share_that_the_weights_were_not_saved_for_is_refused(folder: Path) -> None:
+    record = json.loads((folder / "model.json").read_text())
+    record["statistics"]["own"] = 0.5
+    (folder / "model.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"not saved for the share .* model\.json says, 0\.5: copy the whole folder"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        {"own": 1.5},
+        {"own": "much"},
+        {"source": "moon"},
+        {"source": "site"},
+        {"mean": 0},
+        {"source": "clean", "site": 3},
+    ],
+)
+def test_statistics_that_cannot_be_are_refused(folder: Path, statistics: dict[str, object]) -> None:
+    record = json.loads((folder / "model.json").read_text())
+    record["statistics"] = statistics
+    (folder / "model.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"model\.json is not the card .*: statistics"):
         load_model(folder)

@@ -33,6 +33,11 @@ ARGUMENTS = {
     "fpgm.serving.predictor.Predictor.predict": "self images",
     "fpgm.metrics.pair_metrics": "pred true * on_empty spacing hd95 asd",
     "fpgm.nets.build": "name in_channels classes",
+    "fpgm.nets.statistics.estimate": "net batches advance",
+    "fpgm.nets.statistics.blend": "net own",
+    "fpgm.nets.statistics.has_batchnorm": "net",
+    "fpgm.nets.statistics.choose_statistics": "net clean_batches score * owns advance",
+    "fpgm.serving.adapt.adapt": "model frames out * masks own count device batch_size advance",
     "fpgm.spectrum.edge_mask": "mask",
     "fpgm.spectrum.radial_profile": "amplitude width",
     "fpgm.spectrum.align": "image prior_profile gamma reconstruction * clamp",
@@ -69,6 +74,7 @@ COMMAND_LINE = {
     "evaluate": "run --data --datasets --device --workers --json",
     "predict": "model images --out --threshold --average --keep-largest --min-area --save --device --precision "
     "--batch-size",
+    "adapt": "run frames --out --masks --own --count --device --batch-size --json",
     "export": "model --format --out --int8 --images",
     "serve": "run --host --port",
     "reproduce": "table --data --out --preset --protocol --methods --labeled --seeds --iterations --set --dry-run "

@@ -5,11 +5,68 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fpgm._version import __version__
 
 CARD = "model.json"
+
+
+class Site(BaseModel):
+    """The unlabelled frames that batch-norm statistics were estimated from, and what that changed.
+
+    Attributes:
+        folder: name of the folder or data set they were in, without its path.
+        frames: how many.
+        sha256: hash of their pixels at the model's size, in order.
+        base_sha256: hash of the weights that were adapted.
+        half_difference: how far the statistics of the first and the second half of the frames lie apart, in standard
+            deviations; None of a single frame. See `fpgm.nets.statistics.distance`.
+        enough: how many of the frames, evenly spread, would have done; None if there are too few to tell.
+        shift: how far the frames lay from the old statistics, in their standard deviations.
+        changed: share of the frames' pixels whose class has changed.
+        masks: how many of the frames had a mask, which serves the next two figures alone.
+        dice_before: mean Dice on these with the old statistics; None without masks.
+        dice_after: the same with the new ones.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    folder: str
+    frames: int = Field(ge=1)
+    sha256: str
+    base_sha256: str
+    half_difference: float | None
+    enough: int | None
+    shift: float
+    changed: float = Field(ge=0, le=1)
+    masks: int = Field(0, ge=0)
+    dice_before: float | None = None
+    dice_after: float | None = None
+
+
+class Statistics(BaseModel):
+    """Where the statistics of batch norm come from.
+
+    Attributes:
+        source: the passes of the training; clean training images; or unlabelled frames of a site.
+        own: share of each image's own mean and variance: 0 none, 1 the image alone.
+        scores: validation Dice of the statistics that were compared, if a comparison chose these.
+        site: the frames, if the source is a site.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: Literal["training", "clean", "site"] = "training"
+    own: float = Field(0.0, ge=0, le=1)
+    scores: dict[str, float] = {}
+    site: Site | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Statistics:
+        if (self.source == "site") != (self.site is not None):
+            raise ValueError("the source is a site where the site's frames are described, and only there")
+        return self
 
 
 class ModelCard(BaseModel):
@@ -21,6 +78,7 @@ class ModelCard(BaseModel):
         values: range of their values.
         classes: what its output channels mean; the first is the background.
         training: summary of the run.
+        statistics: where the statistics of batch norm come from.
         weights_sha256: hash of the file of weights.
     """
 
@@ -34,6 +92,7 @@ class ModelCard(BaseModel):
     values: Literal["0 to 1"] = "0 to 1"
     classes: tuple[str, ...] = ("background", "polyp")
     training: dict[str, Any]
+    statistics: Statistics = Statistics()
     weights_sha256: str = ""
 
 

@@ -13,35 +13,53 @@ from torch import nn
 from fpgm.card import CARD, ModelCard, model_folder, read_card
 from fpgm.files import file_sha256, write_text
 from fpgm.nets import build
+from fpgm.nets.statistics import blend
 from fpgm.tensors import read_tensors, write_tensors
 
 WEIGHTS = "model.safetensors"
 FORMAT = "fpgm-weights-1"
 
 
-def save_model(folder: Path, net: nn.Module, card: ModelCard) -> None:
-    """Write the weights, then the card with their hash."""
-    write_tensors(folder / WEIGHTS, net.state_dict(), FORMAT, {})
+def save_model(folder: Path, net: nn.Module, card: ModelCard) -> ModelCard:
+    """Write the weights, then the card with their hash, and return the card.
+
+    The hash also covers the share of an image's own statistics.
+    """
+    write_tensors(folder / WEIGHTS, net.state_dict(), FORMAT, _content(card))
     complete = card.model_copy(update={"weights_sha256": file_sha256(folder / WEIGHTS)})
     write_text(folder / CARD, complete.model_dump_json(indent=1) + "\n")
+    return complete
 
 
 def load_model(path: Path) -> tuple[nn.Module, ModelCard]:
     """Return the network of a run folder or model folder, in evaluation mode, and its card.
 
-    A file that was changed, cut short, or does not belong to the card is refused.
+    Batch norm uses an image's own statistics to the share that the card says. A file that was changed, cut short, or
+    does not belong to the card is refused.
     """
     folder = model_folder(path)
     card = read_card(folder)
     if file_sha256(folder / WEIGHTS) != card.weights_sha256:
         raise ValueError(f"{folder / WEIGHTS} is not the file that {CARD} describes: copy the whole folder again")
-    weights, _ = read_tensors(folder / WEIGHTS, FORMAT)
+    weights, content = read_tensors(folder / WEIGHTS, FORMAT)
+    if content != _content(card):
+        raise ValueError(
+            f"{folder / WEIGHTS} was not saved for the share of an image's own statistics that {CARD} says, "
+            f"{card.statistics.own:g}: copy the whole folder again"
+        )
     net = build(card.net, **card.arguments)
     try:
         net.load_state_dict(weights)
     except RuntimeError as error:
         raise ValueError(f"{folder / WEIGHTS} does not fit the network of {CARD}: {error}") from None
+    if card.statistics.own:
+        net = blend(net, card.statistics.own)
     return net.eval(), card
+
+
+def _content(card: ModelCard) -> dict[str, float]:
+    """Return what the file of weights says beside them: the share of an image's own statistics, if any."""
+    return {"own": card.statistics.own} if card.statistics.own else {}
 
 
 def choose_device(name: str) -> torch.device:

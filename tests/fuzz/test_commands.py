@@ -88,6 +88,7 @@ RIGHT = {  # by the name of an option, so that most cases get to where the work 
     "device": ["cpu", "auto"],
     "domains": ["phantom-b"],
     "fractions": ["0.5", "0.25"],
+    "frames": ["raw/images", "store/phantom-e"],
     "images": ["raw/images", "raw/images/1.png"],
     "iterations": ["1", "2"],
     "labeled": ["1", "2", "50%"],

@@ -325,7 +325,7 @@ print(client.post("/api/predict", content=frame).json()["width"], client.post("/
 def test_facts() -> None:
     about = client(note="drawn").get("/api/about").json()
     assert about["note"] == "drawn" and about["size"] == SIZE and about["training"]["iterations"] == "7"
-    assert about["max_bytes"] == 20 * 2**20 and about["threshold"] == 0.5
+    assert about["max_bytes"] == 20 * 2**20 and about["threshold"] == 0.5 and about["statistics"] == ""
 
 
 def test_examples_are_drawn_and_not_those_of_the_demo() -> None:

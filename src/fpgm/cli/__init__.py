@@ -21,7 +21,21 @@ from docstring_parser import parse
 from jsonargparse import ArgumentParser, Namespace
 
 from fpgm import __version__
-from fpgm.cli import analyze, checks, data, demo, evaluate, export, predict, prior, report, reproduce, serve, train
+from fpgm.cli import (
+    adapt,
+    analyze,
+    checks,
+    data,
+    demo,
+    evaluate,
+    export,
+    predict,
+    prior,
+    report,
+    reproduce,
+    serve,
+    train,
+)
 
 Command = Callable[..., int | None]
 COMMANDS: dict[str, Command | dict[str, Command]] = {
@@ -38,6 +52,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "train": train.train,
     "evaluate": evaluate.evaluate,
     "predict": predict.predict,
+    "adapt": adapt.adapt,
     "export": export.export,
     "serve": serve.serve,
     "reproduce": reproduce.reproduce,

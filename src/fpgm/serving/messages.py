@@ -31,6 +31,7 @@ class About(BaseModel):
     size: int = Field(description="side in pixels of the square the network sees")
     classes: list[str] = Field(description="of the network, the background first")
     training: dict[str, str] = Field(description="summary of the training")
+    statistics: str = Field(description="where those of batch norm come from, or nothing if from the training")
     identity: str = Field(description="hash that changes when the model's numbers do")
     threshold: float = Field(description="the default of `/api/predict`")
     priors: list[str] = Field(description="what `/api/align` takes, the default first; none if torch is not installed")

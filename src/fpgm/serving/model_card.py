@@ -15,6 +15,7 @@ from fpgm.data.prepare import RULES
 from fpgm.data.splits import PARTS, Split
 from fpgm.files import write_text
 from fpgm.report.results import METRICS, Result, Scores, false_alarms, missed, read_result, summarise
+from fpgm.serving.site import describe_site, summarise_statistics, warn_of_site
 
 MODEL_CARD = "MODEL_CARD.md"
 NOT_CLINICAL = (
@@ -34,6 +35,11 @@ _LIMITS = (
     "whole examination is not known.",
     "One training from one seed; others differ by chance. Intervals are over images; frames of one video are alike.",
 )
+_BEFORE = "These figures are of the model before its statistics were replaced. "
+_ONE_SITE = (
+    "Its statistics are those of one site's frames: for another site, another scanner or other settings adapt the "
+    "original again. That a site's statistics help is not certain; they can also harm."
+)
 
 
 def write_model_card(run: Path, store: Path | None = None) -> Path:
@@ -47,7 +53,7 @@ def write_model_card(run: Path, store: Path | None = None) -> Path:
     card, result = read_card(run / "model"), _result(run)
     split = _split(store or Path(config["data"]["store"]), str(config["data"]["split"]))
     sections = (
-        _head(card, config),
+        _head(card, config["method"], "RUN"),
         _data(card, config, split),
         _training(card, config),
         _results(result),
@@ -57,6 +63,44 @@ def write_model_card(run: Path, store: Path | None = None) -> Path:
     if not (path.is_file() and path.read_bytes() == text.encode()):  # a finished run may be on a disk that is read-only
         write_text(path, text)
     return path
+
+
+def write_adapted_card(folder: Path, base: Path) -> Path:
+    """Write the ``MODEL_CARD.md`` of a model that `fpgm adapt` has made, and return its path.
+
+    Args:
+        folder: its model folder.
+        base: run folder or model folder of the model that was adapted; with a run at hand, what its card says of data,
+            training and results is said here too.
+    """
+    card = read_card(folder)
+    sections = [_head(card, str(card.training.get("method", card.net)), "MODEL"), _site(card)]
+    split = result = None
+    run = base.parent if base.resolve().name == "model" and not (base / "config.yaml").is_file() else base
+    if (run / "config.yaml").is_file():
+        config, result = _config(run), _result(run)
+        split = _split(Path(config["data"]["store"]), str(config["data"]["split"]))
+        sections += [_data(card, config, split), _training(read_card(run / "model"), config)]
+        sections += [_results(result, _BEFORE)] if result else []
+    elif card.training:
+        sections.append(f"## Training\n\n{_settings(card.training)}")
+    path = folder / MODEL_CARD
+    write_text(path, "\n\n".join((*sections, _limits(split, result, _ONE_SITE))) + "\n")
+    return path
+
+
+def _site(card: ModelCard) -> str:
+    site = card.statistics.site
+    assert site is not None
+    text = (
+        f"The statistics of batch norm were estimated from {site.frames} unlabelled frames of `{site.folder}` "
+        f"(SHA-256 of their pixels `{site.sha256}`); the other weights are those of the model with SHA-256 "
+        f"`{site.base_sha256}`."
+    )
+    if card.statistics.own:
+        text += f" {card.statistics.own:.0%} of the statistics are each image's own."
+    notes = "".join(f"\n\n**Note:** {warning}." for warning in warn_of_site(site))
+    return f"## Statistics of a site\n\n{text}\n\n{_bullets(describe_site(site))}{notes}"
 
 
 def _config(run: Path) -> dict[str, Any]:
@@ -86,16 +130,16 @@ def _split(store: Path, name: str) -> Split | None:
         return None
 
 
-def _head(card: ModelCard, config: Mapping[str, Any]) -> str:
+def _head(card: ModelCard, method: str, place: str) -> str:
     facts = {
         "Task": f"{', '.join(card.classes[1:])} against {card.classes[0]}, pixel by pixel, in colonoscopy images",
         "Network": f"{card.net} {_settings(card.arguments)}".strip(),
         "Input": f"RGB of {card.size} x {card.size} pixels, values {card.values}; other sizes are resized",
-        "Made by": f"fpgm {card.package_version}, method `{config['method']}`",
+        "Made by": f"fpgm {card.package_version}, method `{method}`",
         "Weights": f"SHA-256 `{card.weights_sha256}`",
     }
-    use = "```sh\nfpgm predict RUN IMAGES --out DIR\n```"
-    return f"# Model card: {config['method']}\n\n{NOT_CLINICAL}\n\n{_bullets(facts)}\n\n{use}"
+    use = f"```sh\nfpgm predict {place} IMAGES --out DIR\n```"
+    return f"# Model card: {method}\n\n{NOT_CLINICAL}\n\n{_bullets(facts)}\n\n{use}"
 
 
 def _data(card: ModelCard, config: Mapping[str, Any], split: Split | None) -> str:
@@ -132,15 +176,19 @@ def _training(card: ModelCard, config: Mapping[str, Any]) -> str:
     if "validation_dice" in card.training:
         best = f"Dice {card.training['validation_dice']:.4f} on the validation images"
         facts["Chosen by"] = f"{best}, at step {card.training.get('best_step', 0):.0f}"
+    if statistics := summarise_statistics(card.statistics):
+        scores = ", ".join(f"{name} {score:.4f}" for name, score in card.statistics.scores.items())
+        facts["Batch norm"] = statistics + (f", chosen by validation Dice: {scores}" if scores else "")
     return f"## Training\n\n{_bullets(facts)}"
 
 
-def _results(result: Result | None) -> str:
+def _results(result: Result | None, before: str = "") -> str:
     if result is None:
         return "## Results\n\nThese weights were not evaluated yet: `fpgm evaluate RUN` adds the figures."
     text = (
-        "Mean over images with the bootstrap 95 % interval. Dice and Jaccard in percent, HD95 and ASD in pixels of "
-        f"{result.size} x {result.size}; a polyp that was missed has Dice 0, and the diagonal as its distances."
+        f"{before}Mean over images with the bootstrap 95 % interval. Dice and Jaccard in percent, HD95 and ASD in "
+        f"pixels of {result.size} x {result.size}; a polyp that was missed has Dice 0, and the diagonal as its "
+        "distances."
     )
     header = ("data set", "images", "Dice", "Jaccard", "HD95", "ASD", "missed polyps", "false alarms")
     return f"## Results\n\n{text}\n\n{_table(header, [_row(*item) for item in result.scores.items()])}"
@@ -156,10 +204,10 @@ def _row(name: str, scores: Scores) -> list[str]:
     return [label, str(len(scores.ids)), *cells, str(missed(scores)), str(false_alarms(scores))]
 
 
-def _limits(split: Split | None, result: Result | None) -> str:
+def _limits(split: Split | None, result: Result | None, *more: str) -> str:
     names = {*(split.counts() if split else {}), *(result.scores if result else {})}
     notice = [_PHANTOM] if any(name.startswith("phantom-") for name in names) else []
-    return "## Limits\n\n" + "\n".join(f"* {text}" for text in (*notice, *_LIMITS))
+    return "## Limits\n\n" + "\n".join(f"* {text}" for text in (*notice, *more, *_LIMITS))
 
 
 def _settings(values: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from fpgm.serving.limits import Limits, Queue, read_body, read_upload
 from fpgm.serving.messages import About, Alignment, Health, Output, Prediction, Prior, Problem, Reconstruction
 from fpgm.serving.predictor import Predictor
 from fpgm.serving.security import Guard
+from fpgm.serving.site import summarise_statistics
 
 if TYPE_CHECKING:  # it needs torch, which a model in ONNX does not
     from fpgm.serving.alignment import Aligner
@@ -115,6 +116,7 @@ def _add_facts(app: FastAPI, predictor: Predictor, aligner: Aligner | None, note
         size=card.size,
         classes=list(card.classes),
         training={name: str(value) for name, value in card.training.items()},
+        statistics=summarise_statistics(card.statistics),
         identity=predictor.engine.identity,
         threshold=predictor.threshold,
         priors=list(aligner.priors) if aligner else [],

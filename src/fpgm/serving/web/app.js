@@ -130,9 +130,9 @@ function wireControls() {
   for (const input of document.querySelectorAll("#see input")) input.addEventListener("input", see.change);
 }
 
-function describe({ note, net, size, training, threshold, max_bytes, max_pixels, version, priors, examples }) {
+function describe({ note, net, size, training, statistics, threshold, max_bytes, max_pixels, version, priors, examples }) {
   const method = training.method ? `${training.method}, ` : "";
-  part("model").textContent = `Model: ${method}${net} at ${size} × ${size}${training.labeled ? `, ${training.labeled} labelled` : ""}`;
+  part("model").textContent = `Model: ${method}${net} at ${size} × ${size}${training.labeled ? `, ${training.labeled} labelled` : ""}${statistics ? `, ${statistics}` : ""}`;
   part("note").textContent = note;
   part("limits").textContent += `; up to ${max_bytes / 2 ** 20} MB and ${(max_pixels / 1e6).toFixed(1)} million pixels`;
   part("version").textContent = `fpgm ${version}`;
