@@ -69,6 +69,7 @@ class TrainConfig(Part):
 
     iterations: int = Field(30_000, ge=1)
     average: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights that are shipped; 0: none")
+    choose_statistics: bool = Field(False, description="let validation choose the batch-norm statistics to ship")
     validate_every: int = Field(200, ge=1)
     save_every: int = Field(200, ge=1)
     log_every: int = Field(10, ge=1)
@@ -119,7 +120,7 @@ def mini(method: str) -> dict[str, Any]:
         "data": {"geometry": 0.5, "strong_labeled": 0.5},
         "net": {"arguments": {"dropout": 0.0}},
         "optimizer": {"name": "adamw", "lr": 3e-4, "weight_decay": 1e-4},
-        "train": {"iterations": 3000, "average": 0.99},
+        "train": {"iterations": 3000, "average": 0.99, "choose_statistics": True},
     }
 
 

@@ -15,12 +15,19 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from fpgm.card import read_card
 from fpgm.cli import main
 from fpgm.model import load_model
 from fpgm.spectrum import FrequencyPrior
 
 SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]
-OFTEN = ["train.validate_every=4", "train.save_every=2", "train.log_every=1", "train.pictures_every=0"]
+OFTEN = [
+    "train.validate_every=4",
+    "train.save_every=2",
+    "train.log_every=1",
+    "train.pictures_every=0",
+    "train.choose_statistics=false",
+]
 
 
 def arguments(store: Path, out: Path, *more: str, method: str = "fpgm", iterations: int = 12) -> list[str]:
@@ -190,3 +197,15 @@ def test_the_model_is_the_best_predictor(whole: Path) -> None:
     assert all(torch.equal(value, best[f"average.{name}"]) for name, value in net.state_dict().items())
     assert any(not torch.equal(value, best[f"method.net.{name}"]) for name, value in net.state_dict().items())
     assert card.size == 64 and card.net == "unet" and card.training["seed"] == 0
+
+
+def test_validation_chooses_the_statistics_that_are_shipped(phantom_store: Path, tmp_path: Path) -> None:
+    command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=4)
+    finish([*command, "train.choose_statistics=true"])
+    card = read_card(tmp_path / "run" / "model")
+    scores = card.statistics.scores
+    assert scores.keys() == {"training", "training, 0.5 own", "clean", "clean, 0.5 own"}
+    assert card.training["validation_dice"] == max(scores.values())
+    chosen = f"{card.statistics.source}, 0.5 own" if card.statistics.own else card.statistics.source
+    assert scores[chosen] == max(scores.values())
+    assert "0.5 own" in (tmp_path / "run" / "model" / "MODEL_CARD.md").read_text()

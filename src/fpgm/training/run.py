@@ -7,17 +7,19 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
 from rich.console import Console
 from torch.optim import SGD, AdamW, Optimizer
 
-from fpgm.card import ModelCard
+from fpgm.card import ModelCard, Statistics
 from fpgm.config import DataConfig, OptimizerConfig, RunConfig, differences
 from fpgm.data.batch import Geometry
 from fpgm.data.splits import Split
@@ -27,9 +29,12 @@ from fpgm.files import sole_writer, write_text
 from fpgm.methods import METHODS, Method
 from fpgm.model import save_model
 from fpgm.nets import build
+from fpgm.nets.statistics import ImageBatches, choose_statistics
 from fpgm.spectrum import FrequencyPrior
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Trainer
+
+CLEAN_IMAGES = 128  # from which batch-norm statistics are estimated anew: four frames are nearly as good as 256
 
 
 class _Pools(NamedTuple):
@@ -95,7 +100,7 @@ def _train(
     ):
         trainer.fit(stream, pools.validation, telemetry, config.data.workers)
     if fabric.is_global_zero:
-        _ship(trainer, config, pools.validation.size)
+        _ship(trainer, config, pools)
     return trainer
 
 
@@ -235,9 +240,15 @@ def _stopping(trainer: Trainer) -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-def _ship(trainer: Trainer, config: RunConfig, size: int) -> None:
+def _ship(trainer: Trainer, config: RunConfig, pools: _Pools) -> None:
     """Write what outlives the training: the best predictor, and the prior if one was learnt."""
     trainer.restore(trainer.best())
+    net, statistics = trainer.predictor(), Statistics()
+    if config.train.choose_statistics:
+        choice = choose_statistics(
+            net, _clean_images(pools, trainer.fabric.device), partial(trainer.score, pools.validation)
+        )
+        net, statistics = choice.net, Statistics(source=choice.source, own=choice.own, scores=choice.scores)
     training = {
         "method": config.method,
         "preset": config.preset,
@@ -246,11 +257,28 @@ def _ship(trainer: Trainer, config: RunConfig, size: int) -> None:
         "split": config.data.split,
         "labeled": config.data.labeled,
         "train_sha256": Split.load(config.data.store / "splits" / config.data.split).train_sha256(),
-        "validation_dice": trainer.record["dice"],
+        "validation_dice": max(statistics.scores.values(), default=trainer.record["dice"]),
         "best_step": trainer.record["step"],
     }
-    card = ModelCard(net=config.net.name, arguments=config.net.arguments, size=size, training=training)
-    save_model(trainer.folder / "model", trainer.predictor(), card)
+    card = ModelCard(
+        net=config.net.name,
+        arguments=config.net.arguments,
+        size=pools.validation.size,
+        training=training,
+        statistics=statistics,
+    )
+    save_model(trainer.folder / "model", net, card)
     for module in trainer.method.modules():
         if isinstance(module, FrequencyPrior) and module.learnt:
             module.save(trainer.folder / "prior.json")
+
+
+def _clean_images(pools: _Pools, device: torch.device, count: int = CLEAN_IMAGES) -> ImageBatches:
+    """Training images as they are, labelled and unlabelled, evenly spaced over both pools."""
+    both = [pool for pool in (pools.labeled, pools.unlabeled) if pool is not None]
+    total = sum(map(len, both))
+    chosen = []
+    for pool in both:
+        wanted = max(1, min(len(pool), round(count * len(pool) / total)))
+        chosen.append(pool.images(np.linspace(0, len(pool) - 1, wanted).round().astype(int)))
+    return ImageBatches(torch.from_numpy(np.concatenate(chosen)), device=device)

@@ -224,13 +224,16 @@ class Trainer:
         score = math.nan
         if self.fabric.is_global_zero:
             with self.fabric.autocast():
-                rows = evaluate(self.predictor(), validation, device=self.fabric.device)
-            score = fmean(row.dice for row in rows)
+                score = self.score(validation, self.predictor())
         score = float(self.fabric.broadcast(score))
         if score > self.record["dice"]:
             self.record = {"dice": score, "step": self.next_step}
             self.save(self.best(stage))
         return {"dice": score, "best_dice": self.record["dice"]}
+
+    def score(self, pool: Pool, predictor: nn.Module) -> float:
+        """Mean Dice of a predictor on a pool."""
+        return fmean(row.dice for row in evaluate(predictor, pool, device=self.fabric.device))
 
     def _draw(self, batch: Batch, validation: Pool, rows: int = 4) -> None:
         """Write a picture of predictions on validation images and of this step's views."""
