@@ -58,7 +58,7 @@ COMMAND_LINE = {
     "data list": "--root --store --json",
     "data synth": "--out --count --size --seed --domains --workers --json",
     "data prepare": "--out --root --images --masks --unlabeled --name --datasets --size --workers --strict --json",
-    "data split": "--data --protocol --seed --out --datasets --unseen --fractions --lists --labeled --json",
+    "data split": "--data --protocol --leave-out --seed --out --datasets --unseen --fractions --lists --labeled --json",
     "data audit": "--data --split --out --json",
     "data verify": "--data --datasets --json",
     "prior learn": "--data --out --labeled --split --momentum --literal",
