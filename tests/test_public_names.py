@@ -159,9 +159,9 @@ def test_the_options_of_a_command(command: str) -> None:
     assert sorted(options(command)) == sorted(COMMAND_LINE[command].split())
 
 
-def test_the_tables_of_the_paper() -> None:
+def test_the_tables() -> None:
     tables = get_args(get_type_hints(reproduce)["table"])
-    assert tables == ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "all")
+    assert tables == ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "hospitals", "all")
 
 
 def test_the_presets_and_settings() -> None:

@@ -42,6 +42,7 @@ class Result:
     size: int
     scores: dict[str, Scores]
     metrics: list[dict[str, str]]
+    left_out: str = ""  # the hospital that protocol `hospitals` kept unseen
 
     @property
     def method(self) -> str:
@@ -91,6 +92,7 @@ class _Record(BaseModel):
     protocol: str
     split: str
     split_seed: int
+    left_out: str = ""
     datasets: dict[str, _Entry]
 
 
@@ -136,6 +138,7 @@ def read_result(run: Path) -> Result:
         size=record.size,
         scores=scores,
         metrics=read_csv(run / "metrics.csv"),
+        left_out=record.left_out,
     )
 
 
