@@ -12,7 +12,7 @@ from fpgm.report.formats import Cell, Line, Table, html, join, prose, texts
 from fpgm.report.groups import Group, grouped, labels
 from fpgm.report.html import document, figure
 from fpgm.report.panels import collect, panel_figure
-from fpgm.report.paper import CAUTION, DATASETS, SHARES
+from fpgm.report.paper import CAUTION, SHARES
 from fpgm.report.results import Result
 from fpgm.report.significance import READING as TESTS
 from fpgm.report.significance import significance_table
@@ -62,7 +62,8 @@ def write_report(
         _problems(problems),
         _contents(groups),
         _details(
-            "How to read the tables", _list((*READING, *([CAUTION] if any(map(_is_papers, groups)) else []), *TESTS))
+            "How to read the tables",
+            _list((*READING, *([CAUTION] if any(group.is_papers for group in groups) else []), *TESTS)),
         ),
         *sections,
         *(_picture(path, caption) for path, caption in pictures),
@@ -94,18 +95,13 @@ def _contents(groups: Sequence[Group]) -> str:
 
 def _absent_shares(group: Group, groups: Sequence[Group]) -> str:
     """Say which of the paper's shares of labels have no run, at the first group of a setting."""
-    if not _is_papers(group):
+    if not group.is_papers:
         return ""
     alike = [
         other.setting for other in groups if other.setting._replace(labeled="") == group.setting._replace(labeled="")
     ]
     absent = [share for share in SHARES if share not in {setting.labeled for setting in alike}]
     return f" (missing: {join(absent)} labelled)" if absent and group.setting is alike[0] else ""
-
-
-def _is_papers(group: Group) -> bool:
-    """Whether these are images that the paper has figures for."""
-    return bool({*group.datasets(unseen=False), *group.datasets(unseen=True)} & DATASETS.keys())
 
 
 def _section(number: int, group: Group, own: Sequence[Study], out: Path) -> str:

@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm._version import __version__
-from fpgm.report.scores import METRICS, RELEASED, Scores, Summary, false_alarms, missed, read_scores, summarise
+from fpgm.report.scores import METRICS, RELEASED, Scores, Summary, false_alarms, missed, pooled, read_scores, summarise
 
 __all__ = [
     "METRICS",
@@ -24,6 +24,7 @@ __all__ = [
     "false_alarms",
     "find_runs",
     "missed",
+    "pooled",
     "read_csv",
     "read_result",
     "summarise",
