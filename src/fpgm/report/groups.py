@@ -63,6 +63,7 @@ class Setting(NamedTuple):
     def slug(self) -> str:
         """A name for files."""
         split = self.split if self.split.startswith(self.protocol) else f"{self.protocol}-{self.split}"
+        split = split.replace("*", "all")  # of a table over several splits
         parts = [self.labeled.replace("%", "pct"), split, self.preset, str(self.iterations), str(self.size)]
         parts += ["phantom"] if self.phantom else []
         return "_".join([*parts, f"images{self.image_set}"] if self.image_set > 1 else parts)
