@@ -188,6 +188,7 @@ def evaluate_run(
     sets = held_out(split)
     header = {"format": FORMAT, "version": __version__, "weights_sha256": card.weights_sha256, "size": card.size}
     header |= {"protocol": split.protocol, "split": config.data.split, "split_seed": split.seed}
+    header |= {"left_out": split.left_out} if split.left_out else {}
     chosen = _choose(sets, datasets)
     if not _kept(folder, header, place, sets).issuperset(chosen):
         with sole_writer(run):

@@ -62,6 +62,16 @@ def test_split_prints_json_and_takes_names_fractions_and_a_folder(
     assert Split.load(tmp_path / "here").seed == 4
 
 
+def test_split_leaves_a_hospital_out(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("split", "--data", store, "--protocol", "hospitals", "--leave-out", "South", "--labeled", "3") == 0
+    split = Split.load(store / "splits" / "hospitals-south-0")
+    assert {id_.partition("/")[0] for id_ in split.unseen} == {"south"} and split.left_out == "south"
+    assert "hospital south unseen" in capsys.readouterr().out
+    options = ["--protocol", "hospitals", "--leave-out", "south", "--labeled", "3", "--json"]
+    assert run("split", "--data", store, *options) == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == "south"
+
+
 def test_split_imports_lists(store: Path, tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("1\n2\n3\n")
     (tmp_path / "test.txt").write_text("4\n")
@@ -83,6 +93,10 @@ def test_split_imports_lists(store: Path, tmp_path: Path) -> None:
         (("--unseen", "east"), "east: not in the store"),
         (("--datasets", "east"), "does not hold east"),
         (("--seed", "-1"), "0 or more"),
+        (("--protocol", "hospitals"), "name it with --leave-out, one of north, south"),
+        (("--protocol", "hospitals", "--leave-out", "east"), "no hospital 'east' in the store, which has north, south"),
+        (("--leave-out", "north"), "--leave-out is for protocol hospitals"),
+        (("--lists", "north/train=x.txt", "--leave-out", "north"), "leave --leave-out out"),
     ],
 )
 def test_split_refuses_in_one_sentence_and_writes_nothing(

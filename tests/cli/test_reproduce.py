@@ -30,7 +30,8 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def command(store: Path, out: Path, *more: str, table: str = "main", iterations: int = 4) -> list[str]:
-    options = ["--data", str(store), "--out", str(out), "--preset", "mini", "--protocol", "strict"]
+    options = ["--data", str(store), "--out", str(out), "--preset", "mini"]
+    options += [] if table == "hospitals" else ["--protocol", "strict"]
     options += ["--labeled", "10%", "--iterations", str(iterations), "--precision", "32-true", *more]
     return ["reproduce", table, *options, "--set", *TINY, "train.log_every=1", "train.save_every=2"]
 
@@ -45,7 +46,7 @@ def runs(out: Path) -> dict[str, dict[str, Any]]:
 
 def test_a_table_is_computed_once(phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command(phantom_store, tmp_path, *TWO)) == 0
-    assert "[1/2] 10% supervised seed 0" in capsys.readouterr().out
+    assert "[1/2] strict-0 10% supervised seed 0" in capsys.readouterr().out
     for name in ("supervised", "fpgm"):
         folder = tmp_path / "strict" / "mini" / "10pct" / name / "seed-0"
         assert (folder / "evaluation" / "evaluation.json").is_file() and (folder / "model" / "model.json").is_file()
@@ -67,13 +68,55 @@ def test_a_plan_is_shown_with_times_and_writes_nothing(
     dry = ["--methods", "supervised", "--seeds", "0,1", "2", "--dry-run"]
     assert main(command(phantom_store, out, *dry, iterations=30_000)) == 0
     shown = capsys.readouterr().out
-    assert "0 1 2" in shown and "3 of 3 runs to compute: about" in shown and "split strict-0" in shown
+    assert "0 1 2" in shown and "3 of 3 runs to compute: about" in shown and "strict-0" in shown
     assert main(command(phantom_store, out, *dry, "--json", iterations=30_000)) == 0
     plan = json.loads(capsys.readouterr().out)
     assert [cell["seed"] for cell in plan["cells"]] == [0, 1, 2]
     assert plan["cells"][0]["seconds"] >= 30_000 * plan["cells"][0]["step_seconds"]
     assert plan["seconds"] == pytest.approx(sum(cell["seconds"] for cell in plan["cells"]))
     assert not out.exists()
+
+
+@pytest.fixture
+def two_clinics(phantom_store: Path, tmp_path: Path) -> Path:
+    """A store of two of the phantom's clinics, without splits."""
+    store = tmp_path / "two"
+    store.mkdir()
+    for name in ("phantom-a", "phantom-e"):
+        (store / name).symlink_to(phantom_store / name)
+    return store
+
+
+def test_every_hospital_is_left_out_once(two_clinics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    chosen = ("--methods", "supervised", "--seeds", "0")
+    assert main(command(two_clinics, out, *chosen, "--dry-run", table="hospitals")) == 0
+    assert "2 of 2 runs to compute" in capsys.readouterr().out and not (two_clinics / "splits").exists()
+    assert main(command(two_clinics, out, *chosen, "--json", table="hospitals", iterations=2)) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert [cell["split"] for cell in cells] == ["hospitals-phantom-a-0", "hospitals-phantom-e-0"]
+    for letter, other in ("ae", "ea"):
+        folder = out / f"hospitals-phantom-{letter}" / "mini" / "10pct" / "supervised" / "seed-0"
+        record = json.loads((folder / "evaluation" / "evaluation.json").read_text())
+        assert {name: entry["unseen"] for name, entry in record["datasets"].items()} == {
+            f"phantom-{letter}": True,
+            f"phantom-{other}": False,
+        }
+        assert (record["protocol"], record["left_out"]) == ("hospitals", f"phantom-{letter}")
+    assert main(command(two_clinics, out, *chosen, table="hospitals", iterations=2)) == 0
+    assert capsys.readouterr().out.count("done before") == 2
+
+
+def test_hospitals_take_no_protocol_and_need_two(
+    two_clinics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--data", str(two_clinics), "--out", str(tmp_path / "out")]
+    assert main(["reproduce", "hospitals", *options, "--protocol", "strict"]) == 2
+    assert "leave --protocol out" in capsys.readouterr().err
+    (two_clinics / "phantom-e").unlink()
+    assert main(["reproduce", "hospitals", *options]) == 2
+    assert "two hospitals or more; this store has phantom-a" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_failure_is_reported_and_stops_nobody(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fpgm.data import catalog
-from fpgm.data.catalog import CATALOG, Counts, find, sequence
+from fpgm.data.catalog import CATALOG, Counts, find, hospital_of, sequence
 from fpgm.data.fingerprint import reference
 from fpgm.data.synthetic import DOMAINS
 
@@ -46,6 +46,18 @@ def test_keys_and_counts_agree_with_the_reference_fingerprints() -> None:
 def test_phantoms_are_entries_of_the_same_roles() -> None:
     phantoms = {name: entry.role for name, entry in CATALOG.items() if entry.counts is None}
     assert phantoms == {name: "unseen" if look.unseen else "in-domain" for name, look in DOMAINS.items()}
+
+
+def test_convention_hospitals_of_the_public_data_sets() -> None:
+    assert {entry.key: entry.hospital for entry in REAL} == {
+        "Kvasir-SEG": "Kvasir",
+        "CVC-ClinicDB": "CVC",
+        "CVC-ColonDB": "CVC",
+        "ETIS-LaribPolypDB": "ETIS",
+        "CVC-300": "CVC",
+        "BKAI-IGH": "BKAI",
+    }
+    assert all(hospital_of(name) == name for name in (*DOMAINS, "mine"))
 
 
 # First and last frames of runs, and their neighbours, from the published tables.

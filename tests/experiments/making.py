@@ -15,7 +15,9 @@ from fpgm.experiments.runner import Outcome, Steps
 
 def cell(out: Path, name: str = "supervised", seed: int = 0) -> Cell:
     variant = Variant(name, "supervised")
-    return Cell(out / name / f"seed-{seed}", variant, "5%", seed, "mini", out / "store", "paper-0", ())
+    return Cell(
+        out / name / f"seed-{seed}", variant, "5%", seed, "mini", out / "store", "paper-0", (), ("main", "zero-shot")
+    )
 
 
 def note(cell: Cell, file: str, text: object) -> None:

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+import numpy as np
 import pytest
 
 from fpgm.data.splits import Split
-from fpgm.experiments.plan import LABELED, ROWS, SPLIT_SEED, Cell, Table, check, find_split, plan
+from fpgm.experiments.plan import (
+    HOSPITAL_METHODS,
+    LABELED,
+    OWN_METHODS,
+    PAPER,
+    ROWS,
+    SPLIT_SEED,
+    Cell,
+    Fold,
+    Table,
+    check,
+    find_split,
+    hospital_folds,
+    plan,
+)
 from fpgm.methods import METHODS
+from tests.data.making import make_store, scene
 
-TABLES = get_args(Table)
+TABLES = PAPER
+STRICT = Fold("strict")
+CVC, ETIS = Fold("hospitals", "CVC"), Fold("hospitals", "ETIS")
 
 
 def make(tmp_path: Path, *tables: Any, **options: Any) -> list[Cell]:
@@ -24,7 +42,7 @@ def names(cells: list[Cell]) -> list[str]:
 
 def test_the_comparison_is_methods_times_labels_times_seeds(tmp_path: Path) -> None:
     cells = make(tmp_path, "main", seeds=[0, 1])
-    assert len(cells) == 12 * 3 * 2 and names(cells) == list(METHODS)
+    assert len(cells) == 12 * 3 * 2 and names(cells) == [name for name in METHODS if name not in OWN_METHODS]
     assert {cell.labeled for cell in cells} == {"5%", "10%", "20%"}
     assert len({cell.folder for cell in cells}) == len(cells)
 
@@ -50,7 +68,7 @@ def test_tables_are_those_of_the_paper(tmp_path: Path) -> None:
 
 
 def test_folders_are_readable(tmp_path: Path) -> None:
-    cells = make(tmp_path, "gamma", protocol="strict", preset="mini", labeled=["5%", "70"], seeds=[3])
+    cells = make(tmp_path, "gamma", folds=[STRICT], preset="mini", labeled=["5%", "70"], seeds=[3])
     folders = [cell.folder.relative_to(tmp_path / "out").as_posix() for cell in cells]
     assert folders[:2] == ["strict/mini/5pct/fpgm-gamma-0.01/seed-3", "strict/mini/5pct/fpgm/seed-3"]
     assert folders[5] == "strict/mini/70/fpgm-gamma-0.01/seed-3"
@@ -73,12 +91,12 @@ def test_the_released_recipe_is_there_when_asked_for(tmp_path: Path) -> None:
     assert "fpgm-released" not in names(make(tmp_path, *TABLES))
     (cell,) = make(tmp_path, "main", methods=["fpgm-released"], labeled=["5%"])
     assert dict(cell.config().arguments)["recipe"] == "released"
-    assert cell.tables == ["main", "zero-shot"]
+    assert cell.tables == ("main", "zero-shot")
 
 
 def test_a_shared_cell_names_all_its_tables(tmp_path: Path) -> None:
     (cell,) = make(tmp_path, "main", methods=["fpgm"], labeled=["5%"])
-    assert cell.tables == list(ROWS)
+    assert cell.tables == PAPER
 
 
 def test_settings_reach_every_cell(tmp_path: Path) -> None:
@@ -121,17 +139,69 @@ def test_a_folder_of_other_settings_is_refused_with_the_difference(tmp_path: Pat
         check(new)
 
 
+def test_hospitals_are_folds_times_methods_times_seeds(tmp_path: Path) -> None:
+    cells = make(tmp_path, "hospitals", folds=[CVC, ETIS], preset="mini")
+    assert len(cells) == 2 * len(HOSPITAL_METHODS) * 3 == len({cell.folder for cell in cells})
+    assert names(cells) == list(HOSPITAL_METHODS) and METHODS.keys() >= set(HOSPITAL_METHODS)
+    assert {cell.labeled for cell in cells} == {"5%"} and {cell.tables for cell in cells} == {("hospitals",)}
+    assert [(cell.seed, cell.split) for cell in cells[::3]] == [
+        (seed, f"hospitals-{name}-0") for seed in (0, 1, 2) for name in ("cvc", "etis")
+    ]
+    assert cells[0].folder == tmp_path / "out" / "hospitals-cvc" / "mini" / "5pct" / "supervised" / "seed-0"
+    assert cells[0].config().data.split == "hospitals-cvc-0"
+
+
+def test_rows_labels_and_seeds_of_hospitals_can_be_chosen(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"methods": ["bcpnet", "fpgm-released"], "labeled": ["10%", "7"], "seeds": [4]}
+    cells = make(tmp_path, "hospitals", folds=[ETIS], **options)
+    assert [(cell.labeled, cell.variant.name) for cell in cells] == [
+        (share, name) for share in ("10%", "7") for name in ("bcpnet", "fpgm-released")
+    ]
+    assert {cell.tables for cell in cells} == {("hospitals",)}
+
+
+def test_the_papers_tables_are_no_hospitals(tmp_path: Path) -> None:
+    assert set(PAPER) | {"hospitals"} == set(ROWS) and "hospitals" not in PAPER
+    assert not any("hospitals" in cell.tables for cell in make(tmp_path, *PAPER))
+
+
+def test_a_fold_for_each_hospital_of_the_store(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("CVC-ColonDB", "CVC-ClinicDB", "ETIS-LaribPolypDB", "north"):
+        make_store(tmp_path / "store", name, {str(1000 + k): scene(rng) for k in range(10)})
+    store = tmp_path / "store"
+    assert hospital_folds(store) == [CVC, ETIS, Fold("hospitals", "north")]
+    drawn = find_split(store, CVC, save=True)
+    assert drawn == Split.load(store / "splits" / "hospitals-cvc-0") == find_split(store, CVC, save=True)
+    assert (drawn.left_out, len(drawn.unseen)) == ("CVC", 20)
+    (store / "splits" / "hospitals-cvc-0").rename(store / "splits" / "hospitals-etis-0")
+    with pytest.raises(ValueError, match="hospitals-etis-0 holds a split hospitals-cvc-0: rename"):
+        find_split(store, ETIS, save=True)
+
+
+def test_a_fold_that_was_drawn_before_a_hospital_came_is_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    store = tmp_path / "store"
+    for name in ("north", "south"):
+        make_store(store, name, {str(k): scene(rng) for k in range(10)})
+    fold = Fold("hospitals", "north")
+    find_split(store, fold, save=True)
+    make_store(store, "east", {str(k): scene(rng) for k in range(10)})
+    with pytest.raises(ValueError, match="hospitals-north-0 was drawn without east, which is in the store now: remove"):
+        find_split(store, fold, save=True)
+
+
 def test_a_split_is_drawn_once_and_kept(phantom_store: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir()
     for folder in phantom_store.glob("phantom-*"):
         (store / folder.name).symlink_to(folder)
-    drawn = find_split(store, "paper", save=False)
+    drawn = find_split(store, Fold("paper"), save=False)
     assert not (store / "splits").exists()
-    assert find_split(store, "paper", save=True) == drawn == Split.load(store / "splits" / "paper-0")
+    assert find_split(store, Fold("paper"), save=True) == drawn == Split.load(store / "splits" / "paper-0")
     before = (store / "splits" / "paper-0" / "split.json").stat().st_mtime_ns
-    find_split(store, "paper", save=True)
+    find_split(store, Fold("paper"), save=True)
     assert (store / "splits" / "paper-0" / "split.json").stat().st_mtime_ns == before
     (store / "splits" / "paper-0").rename(store / "splits" / "strict-0")
     with pytest.raises(ValueError, match="holds a split paper-0: rename"):
-        find_split(store, "strict", save=True)
+        find_split(store, STRICT, save=True)

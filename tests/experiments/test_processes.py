@@ -85,7 +85,8 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
 
 def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "orphan.py").write_text(ORPHAN)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}"}
     parent = subprocess.Popen([sys.executable, tmp_path / "orphan.py", tmp_path], env=environment)
     worker = wait_for(cell(tmp_path, "hanging"))
     parent.send_signal(signal.SIGKILL)

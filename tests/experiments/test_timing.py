@@ -8,7 +8,7 @@ import pytest
 
 from fpgm.data.splits import Split
 from fpgm.experiments import timing
-from fpgm.experiments.plan import Cell, plan
+from fpgm.experiments.plan import Cell, Fold, plan
 from fpgm.experiments.timing import Cost, kind, measure, times
 
 TINY = ["net.arguments={channels: [4, 4, 4, 4, 4]}", "data.batch_labeled=2", "data.batch_unlabeled=2"]
@@ -20,7 +20,7 @@ def cells(store: Path, out: Path, *tables: str, methods: list[str] | None = None
         tables,  # type: ignore[arg-type]  # names of tables
         store=store,
         out=out,
-        protocol="strict",
+        folds=[Fold("strict")],
         preset="mini",
         methods=methods,
         labeled=["10%"],
@@ -63,7 +63,31 @@ def test_each_kind_is_measured_once_and_what_is_done_not_at_all(
     told: list[str] = []
     split = Split.load(phantom_store / "splits" / "strict-0")
     measured = times(
-        found, split, accelerator="cpu", precision="32-true", tell=lambda cell: told.append(cell.variant.name)
+        found,
+        {"strict-0": split},
+        accelerator="cpu",
+        precision="32-true",
+        tell=lambda cell: told.append(cell.variant.name),
     )
     assert told == ["fpgm", "fpgm-sup", "fpgm-sup-unsup", "fpgm-sup-freq"]
     assert measured == {cell: (0.001, pytest.approx(1.0)) for cell in found[1:]}
+
+
+def test_folds_share_the_cost_of_a_step_and_have_their_own_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1000 steps of 0.1 s; four validations of 1 image, and 1 or 3 unseen images, 1 s each."""
+    monkeypatch.setattr(timing, "measure", lambda cell, split, **_: Cost(0.1, 1.0))
+    folds = [Fold("hospitals", "a"), Fold("hospitals", "b")]
+    settings = ["train.iterations=1000", "train.validate_every=300"]
+    made = plan(
+        ["hospitals"], store=tmp_path, out=tmp_path, folds=folds, methods=["fpgm"], seeds=[0], settings=settings
+    )
+    splits = {
+        fold.split: Split(("c/1",), ("c/2",), (), tuple(f"x/{k}" for k in range(count)), "hospitals", 0)
+        for fold, count in zip(folds, (1, 3), strict=True)
+    }
+    told: list[Cell] = []
+    found = times(made, splits, accelerator="cpu", precision="32-true", tell=told.append)
+    assert told == made[:1]
+    assert list(found.values()) == [(0.1, pytest.approx(105)), (0.1, pytest.approx(107))]

@@ -92,6 +92,7 @@ RIGHT = {  # by the name of an option, so that most cases get to where the work 
     "images": ["raw/images", "raw/images/1.png"],
     "iterations": ["1", "2"],
     "labeled": ["1", "2", "50%"],
+    "leave_out": ["phantom-a", "phantom-e"],
     "lists": ["phantom-a/train=list", "phantom-a/test=other"],
     "masks": ["raw/masks"],
     "method": ["fpgm", "supervised", "urpc"],

@@ -44,6 +44,7 @@ def write_run(
     iterations: int = 100,
     preset: str = "mini",
     protocol: str = "paper",
+    left_out: str = "",
     optimizer: Mapping[str, Any] | None = None,
     store: Path = Path("gone"),
     ids: Mapping[str, Sequence[str]] | None = None,
@@ -54,12 +55,13 @@ def write_run(
     Ids are `<data set>/0` and so on unless given; `curve` is step, supervised loss, validation Dice.
     """
     size = next(iter(found.values())).shape[-1]
+    split = f"{protocol}-{left_out.lower()}-0" if left_out else f"{protocol}-0"
     config = {
         "version": __version__,
         "preset": preset,
         "method": method,
         "arguments": {**(plain_fpgm(preset) if method == "fpgm" else {}), **(arguments or {})},
-        "data": {"store": str(store), "split": f"{protocol}-0", "labeled": labeled, "workers": 1},
+        "data": {"store": str(store), "split": split, "labeled": labeled, "workers": 1},
         "net": {"name": "unet", "arguments": {}},
         "optimizer": {"name": "adamw", "lr": 0.001, **(optimizer or {})},
         "train": {"iterations": iterations, "seed": seed},
@@ -80,7 +82,8 @@ def write_run(
         sha256 = hashlib.sha256(text.encode()).hexdigest()
         sets[name] = {"images": len(masks), "unseen": name in unseen, "sha256": sha256}
     record = {"format": "fpgm-evaluation-1", "version": __version__, "weights_sha256": "0", "size": size}
-    record |= {"protocol": protocol, "split": f"{protocol}-0", "split_seed": 0, "datasets": sets}
+    record |= {"protocol": protocol, "split": split, "split_seed": 0, "datasets": sets}
+    record |= {"left_out": left_out} if left_out else {}
     (place / "evaluation.json").write_text(json.dumps(record))
     return read_result(folder)
 

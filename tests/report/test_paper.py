@@ -58,6 +58,7 @@ def test_names_are_those_of_the_other_rooms() -> None:
     assert set(paper.METHODS) == set(METHODS)
     real = {key: entry for key, entry in CATALOG.items() if not key.startswith("phantom")}
     assert {key: entry.short for key, entry in real.items()} == paper.DATASETS
+    assert {key: entry.videos for key, entry in real.items() if entry.videos} == paper.COPIES
     assert set(paper.UNSEEN) == {key for key, entry in real.items() if entry.role == "unseen"}
 
 

@@ -77,7 +77,7 @@ def test_seeds_in_common_are_averaged_per_image(tmp_path: Path) -> None:
     )
     # the same images in another order
     second = Row(tuple(run(tmp_path / f"d{s}", 0, 8, 8, seed=s, ids={KVASIR: ["2", "0", "1"]}) for s in (0, 1, 3)))
-    seeds, differences = paired(first, second, KVASIR)
+    seeds, differences = paired(first.scores(KVASIR), second.scores(KVASIR))
     assert seeds == (0, 1)
     # image 0: (1 + 0) / 2 against 1; image 1: 2/3 against 1; image 2: 0 against 0
     assert differences == pytest.approx([-0.5, -1 / 3, 0])

@@ -1,11 +1,11 @@
-"""``fpgm reproduce``: the runs behind the paper's tables."""
+"""``fpgm reproduce``: the runs behind the paper's tables, and behind that of unseen hospitals."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -16,19 +16,19 @@ from fpgm.cli.watch import Display, duration
 
 if TYPE_CHECKING:
     from fpgm.data.splits import Split
-    from fpgm.experiments.plan import Cell
+    from fpgm.experiments.plan import Cell, Fold
     from fpgm.experiments.runner import Engine, Outcome
 
 _STATES = {"done": "[green]done[/]", "kept": "[dim]done before[/]", "failed": "[bold red]failed[/]"}
 
 
 def reproduce(
-    table: Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "all"],
+    table: Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "hospitals", "all"],
     *,
     data: Path,
     out: Path,
     preset: Literal["paper", "mini"] = "paper",
-    protocol: Literal["paper", "strict"] = "paper",
+    protocol: Literal["paper", "strict"] | None = None,
     methods: list[str] | None = None,
     labeled: list[str] | None = None,
     seeds: list[str] | None = None,
@@ -43,24 +43,26 @@ def reproduce(
     precision: str = "auto",
     json: bool = False,
 ) -> int:
-    """Compute the runs behind a table of the paper; the same command goes on where it was stopped or killed.
+    """Compute the runs behind a table; the same command goes on where it was stopped or killed.
 
-    Each run is a folder OUT/PROTOCOL/PRESET/LABELED/NAME/seed-N: trained, then evaluated on all test and unseen sets.
-    What is done is not computed again, tables share their runs, and several commands may work on one OUT. A run that
-    fails is tried twice again, then reported; the exit code is then 1.
+    Each run is a folder OUT/PROTOCOL/PRESET/LABELED/NAME/seed-N, or OUT/hospitals-HOSPITAL/…: trained, then evaluated
+    on all test and unseen sets. What is done is not computed again, tables share their runs, and several commands may
+    work on one OUT. A run that fails is tried twice again, then reported; the exit code is then 1.
 
     Args:
-        table: main and zero-shot (the same runs), ablation-loss, ablation-prior, gamma, or all.
-        data: the store that `fpgm data prepare` or `fpgm data synth` made; its split PROTOCOL-0 is used, and made if it
-            is not there.
+        table: main and zero-shot (the same runs), ablation-loss, ablation-prior, gamma, or all of these, which are the
+            paper's; or hospitals, where each hospital of the store is left out of the training once.
+        data: the store that `fpgm data prepare` or `fpgm data synth` made; its split PROTOCOL-0 is used, for hospitals
+            a split hospitals-HOSPITAL-0 each, and made if it is not there.
         out: folder of all runs.
         preset: where the defaults come from: the paper's setting, or a small one for a CPU.
-        protocol: of the split: paper (at random) or strict (videos and near duplicates stay on one side).
-        methods: rows of main and zero-shot, with commas or spaces; all methods if not given. `fpgm-released` is fpgm by
-            the released code's recipe.
+        protocol: of the split: paper (at random) or strict (videos and near duplicates stay on one side); paper if not
+            given. The table hospitals has splits of its own.
+        methods: rows of main, zero-shot and hospitals, with commas or spaces; if not given all methods, for hospitals
+            supervised, unimatch and fpgm. `fpgm-released` is fpgm by the released code's recipe.
         labeled: numbers or percentages of training images whose masks may be used; the table's own if not given: 5% 10%
-            20%, for ablations and gamma 5% 10%.
-        seeds: of weights, batches and augmentation; 0 if not given. The split is the same for all.
+            20%, for ablations and gamma 5% 10%, for hospitals 5%.
+        seeds: of weights, batches and augmentation; 0 if not given, for hospitals 0 1 2. The split is the same for all.
         iterations: number of steps; the preset's if not given.
         set: further settings of all runs as key=value, as `fpgm train` takes them.
         dry_run: show the plan and how long it would take, from a few real steps of each method; writes nothing.
@@ -73,33 +75,44 @@ def reproduce(
         json: print JSON for programs.
     """
     from fpgm.experiments.cells import is_done
-    from fpgm.experiments.plan import SEEDS, check, find_split, plan
-    from fpgm.experiments.plan import Table as TableName
+    from fpgm.experiments.plan import PAPER, check, find_split, plan
 
+    folds = _folds(table, protocol, data)
     cells = plan(
-        get_args(TableName) if table == "all" else [table],
+        PAPER if table == "all" else [table],
         store=data,
         out=out,
-        protocol=protocol,
+        folds=folds,
         preset=preset,
         methods=_words(methods),
         labeled=_words(labeled),
-        seeds=[_seed(word) for word in _words(seeds) or []] or SEEDS,
+        seeds=[_seed(word) for word in _words(seeds) or []] or None,
         settings=[*(set or []), *([] if iterations is None else [f"train.iterations={iterations}"])],
     )
     check(cells)
-    split = find_split(data, protocol, save=not dry_run)
-    for share in dict.fromkeys(cell.labeled for cell in cells):
-        split.labeled(share)  # refuses what it cannot give
+    splits = {fold.split: find_split(data, fold, save=not dry_run) for fold in folds}
+    for name, share in dict.fromkeys((cell.split, cell.labeled) for cell in cells):
+        splits[name].labeled(share)  # refuses what it cannot give
     threads = _threads(jobs, cpus)
     if dry_run:
-        return _show_plan(cells, jobs, _measure(cells, split, accelerator, precision), json)
+        return _show_plan(cells, jobs, _measure(cells, splits, accelerator, precision), json)
     output = console(stderr=json)
     if all(is_done(cell.folder) for cell in cells):
         return _show_outcomes(cells, [], output, json)
     computing = _engine(engine, jobs, threads, ray_address, accelerator, precision, output)
     outcomes = _run(cells, computing, Display(output, len(cells), alone=jobs == 1 and engine == "local"))
     return 130 if outcomes is None else _show_outcomes(cells, outcomes, output, json)
+
+
+def _folds(table: str, protocol: Literal["paper", "strict"] | None, store: Path) -> list[Fold]:
+    """Return the splits of a table."""
+    from fpgm.experiments.plan import Fold, hospital_folds
+
+    if table != "hospitals":
+        return [Fold(protocol or "paper")]
+    if protocol:
+        raise ValueError("the table hospitals has a protocol of its own: leave --protocol out")
+    return hospital_folds(store)
 
 
 def _words(texts: Sequence[str] | None) -> list[str] | None:
@@ -156,7 +169,9 @@ def _run(cells: Sequence[Cell], engine: Engine, display: Display) -> list[Outcom
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
-def _measure(cells: Sequence[Cell], split: Split, accelerator: str, precision: str) -> dict[Cell, tuple[float, float]]:
+def _measure(
+    cells: Sequence[Cell], splits: Mapping[str, Split], accelerator: str, precision: str
+) -> dict[Cell, tuple[float, float]]:
     """Return the seconds of a step and of the whole run, for each cell that is not done."""
     from fpgm.experiments.timing import times
 
@@ -165,7 +180,7 @@ def _measure(cells: Sequence[Cell], split: Split, accelerator: str, precision: s
         def tell(cell: Cell) -> None:
             status.update(f"measuring steps of {cell.variant.name}")
 
-        return times(cells, split, accelerator=accelerator, precision=precision, tell=tell)
+        return times(cells, splits, accelerator=accelerator, precision=precision, tell=tell)
 
 
 def _show_plan(cells: Sequence[Cell], jobs: int, measured: Mapping[Cell, tuple[float, float]], json: bool) -> int:
@@ -177,18 +192,18 @@ def _show_plan(cells: Sequence[Cell], jobs: int, measured: Mapping[Cell, tuple[f
             cells=[_record(cell) | {"done": cell not in named} | named.get(cell, {}) for cell in cells], seconds=total
         )
         return 0
-    rows: dict[tuple[str, str], list[Cell]] = {}
+    rows: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
-        rows.setdefault((cell.labeled, cell.variant.name), []).append(cell)
-    title = f"{cells[0].preset}, {cells[0].config().train.iterations} iterations, split {cells[0].split}"
-    table = Table("labelled", "run", "seeds", title=title, title_justify="left")
+        rows.setdefault((cell.split, cell.labeled, cell.variant.name), []).append(cell)
+    title = f"{cells[0].preset}, {cells[0].config().train.iterations} iterations"
+    table = Table("split", "labelled", "run", "seeds", title=title, title_justify="left")
     for name in ("runs", "done", "a step", "time"):
         table.add_column(name, justify="right")
-    for (labeled, name), row in rows.items():
+    for names, row in rows.items():
         left = [measured[cell] for cell in row if cell in measured]
         shown = (f"{left[0][0]:.3g} s", duration(sum(whole for _, whole in left))) if left else ()
         seeds = " ".join(str(cell.seed) for cell in row)
-        table.add_row(labeled, name, seeds, str(len(row)), str(len(row) - len(left)), *shown)
+        table.add_row(*names, seeds, str(len(row)), str(len(row) - len(left)), *shown)
     output = console()
     output.print(table)
     at_once = f", {jobs} at a time" if jobs > 1 else ""
@@ -205,13 +220,14 @@ def _show_outcomes(cells: Sequence[Cell], outcomes: Sequence[Outcome], output: C
         kept = {"state": "kept", "error": None}
         print_json(cells=[_record(cell) | states.get(cell, kept) for cell in cells], failed=failed)
         return int(failed > 0)
-    table = Table("labelled", "run", "seed", "state", "time", "reason", title="Runs", title_justify="left")
+    table = Table("split", "labelled", "run", "seed", "state", "time", "reason", title="Runs", title_justify="left")
     for cell in cells:
         outcome = found.get(cell)
         state = outcome.state if outcome else "kept"
         spent = duration(outcome.seconds) if outcome and state != "kept" else ""
         reason = Text((outcome.error if outcome else None) or "")
-        table.add_row(cell.labeled, cell.variant.name, str(cell.seed), _STATES[state], spent, reason)
+        names = cell.split, cell.labeled, cell.variant.name, str(cell.seed)
+        table.add_row(*names, _STATES[state], spent, reason)
     output.print(table)
     if failed:
         advice = "where it happened is in error.txt of their folders; the same command tries them again"
@@ -222,7 +238,8 @@ def _show_outcomes(cells: Sequence[Cell], outcomes: Sequence[Outcome], output: C
 def _record(cell: Cell) -> dict[str, Any]:
     return {
         "folder": str(cell.folder),
-        "tables": cell.tables,
+        "tables": list(cell.tables),
+        "split": cell.split,
         "variant": cell.variant.name,
         "labeled": cell.labeled,
         "seed": cell.seed,

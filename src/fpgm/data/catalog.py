@@ -1,4 +1,4 @@
-"""The data sets of the paper (Table 1) and the phantom's domains: counts, layouts, licences, citations, sequences.
+"""The data sets of the paper (Table 1) and the phantom's domains: hospitals, counts, layouts, licences, sequences.
 
 To add a data set, add one ``Dataset`` to ``_ENTRIES``; every command knows it from then on.
 """
@@ -27,6 +27,7 @@ class Dataset:
 
     key: str  # the name of its folder in a store
     short: str  # the paper's name
+    hospital: str  # where its images are from; data sets of one hospital share the name
     role: Role
     counts: Counts | None  # None: as many as one likes
     layout: str  # how its authors distribute it
@@ -75,6 +76,7 @@ _ENTRIES = (
     Dataset(
         key="Kvasir-SEG",
         short="Kvasir",
+        hospital="Kvasir",
         role="in-domain",
         counts=Counts(1000, 700, 100, 200),
         layout="images/*.jpg with masks/*.jpg of equal stems; the masks hold JPEG ringing",
@@ -87,6 +89,7 @@ _ENTRIES = (
     Dataset(
         key="CVC-ClinicDB",
         short="CVC-ClinicDB",
+        hospital="CVC",
         role="in-domain",
         counts=Counts(612, 400, 62, 150),
         layout="Original/N.tif with Ground Truth/N.tif; 29 video sequences",
@@ -104,6 +107,7 @@ _ENTRIES = (
     Dataset(
         key="CVC-ColonDB",
         short="CVC-ColonDB",
+        hospital="CVC",
         role="in-domain",
         counts=Counts(380, 230, 50, 100),
         layout="N.tiff with pN.tiff in one folder; 15 video sequences",
@@ -117,6 +121,7 @@ _ENTRIES = (
     Dataset(
         key="ETIS-LaribPolypDB",
         short="ETIS",
+        hospital="ETIS",
         role="in-domain",
         counts=Counts(196, 100, 32, 64),
         layout="N.tif with Ground Truth/pN.tif",
@@ -132,6 +137,7 @@ _ENTRIES = (
     Dataset(
         key="CVC-300",
         short="CVC-300",
+        hospital="CVC",
         role="unseen",
         counts=Counts(60, 0, 0, 60),
         layout="images/N.png with masks/N.png; frames 149 to 208 of CVC-ColonDB",
@@ -145,6 +151,7 @@ _ENTRIES = (
     Dataset(
         key="BKAI-IGH",
         short="BKAI",
+        hospital="BKAI",
         role="unseen",
         counts=Counts(1000, 0, 0, 1000),
         layout="train/*.jpeg with train_gt/*.jpeg: red neoplastic, green non-neoplastic, black background",
@@ -158,6 +165,7 @@ _ENTRIES = (
         Dataset(
             key=f"phantom-{letter}",
             short=f"phantom {letter}",
+            hospital=f"phantom-{letter}",
             role="unseen" if letter in "ef" else "in-domain",
             counts=None,
             layout="drawn, not read",
@@ -175,6 +183,16 @@ CATALOG: dict[str, Dataset] = {entry.key: entry for entry in _ENTRIES}
 def find(name: str) -> Dataset | None:
     """Return the data set of that name or alias, whatever its case and punctuation; None if it is not known."""
     return _BY_NAME.get(_plain(name))
+
+
+def hospital_of(dataset: str) -> str:
+    """Return the hospital that a data set is from; one that is not known here is a hospital of its own."""
+    return CATALOG[dataset].hospital if dataset in CATALOG else dataset
+
+
+def same_name(first: str, second: str) -> bool:
+    """Whether two names differ in case and punctuation at most."""
+    return _plain(first) == _plain(second)
 
 
 def sequence(global_id: str) -> str | None:

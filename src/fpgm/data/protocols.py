@@ -1,9 +1,12 @@
-"""How a split is drawn: protocols ``paper`` and ``strict``, and lists that others have published.
+"""How a split is drawn: protocols ``paper``, ``strict`` and ``hospitals``, and lists that others have published.
 
 ``paper`` divides every data set at random by the counts of Table 1. ``strict`` divides it by the same shares but keeps
 images together that share a video or are near duplicates, and leaves out those that share either with unseen data.
-Both divide a data set that Table 1 does not know by fractions. How a data set is divided depends on others only where
-they share such groups. Images without a mask serve for training alone, unlabelled.
+``hospitals`` divides the data sets of all hospitals but one as ``strict`` does and keeps that one unseen, with all its
+data sets, whichever data sets the paper holds out. A data set whose images are frames of another one that is trained
+on (CVC-300 of CVC-ColonDB) is then in no part. All divide a data set that Table 1 does not divide by fractions. How a
+data set is divided depends on others only where they share such groups. Images without a mask serve for training
+alone, unlabelled.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ import numpy as np
 
 from fpgm.data.catalog import CATALOG, find
 from fpgm.data.duplicates import gather
+from fpgm.data.hospitals import find_hospital, folds, hospitals
 from fpgm.data.splits import PARTS, Split, dataset_of, some
 from fpgm.data.store import Store
 
-Protocol = Literal["paper", "strict"]
+Protocol = Literal["paper", "strict", "hospitals"]
 Lists = dict[tuple[str, str], Path]
 
 
@@ -43,22 +47,31 @@ def draw(
     *,
     fractions: Shares = FRACTIONS,
     unseen: Sequence[str] = (),
+    leave_out: str | None = None,
 ) -> Split:
     """Draw a split.
 
     Args:
         stores: the data sets.
-        protocol: ``paper`` or ``strict``.
+        protocol: ``paper``, ``strict`` or ``hospitals``.
         seed: 0 or more.
-        fractions: of the data sets that are not in Table 1.
-        unseen: data sets to hold out whole, besides those that the catalogue holds out.
+        fractions: of the data sets that Table 1 does not divide.
+        unseen: data sets to hold out whole, besides those that the catalogue holds out; not with ``hospitals``.
+        leave_out: name of a hospital, or of a data set of it, that ``hospitals`` keeps unseen.
     """
     _check(stores, seed, unseen)
-    held_out = {name for name in stores if name in unseen or (name in CATALOG and CATALOG[name].role == "unseen")}
+    hospital, notes = "", list[str]()
+    if protocol == "hospitals":
+        hospital = _left_out_hospital(stores, leave_out, unseen)
+        held_out = set(hospitals(stores)[hospital])
+        stores, notes = _without_copies(stores, held_out)
+    elif leave_out is not None:
+        raise ValueError(f"--leave-out is for protocol hospitals; protocol {protocol} holds out data sets by --unseen")
+    else:
+        held_out = {name for name in stores if name in unseen or (name in CATALOG and CATALOG[name].role == "unseen")}
     masked = _masked(stores)
     parts: dict[str, list[str]] = {part: [] for part in PARTS}
     parts["unseen"] = [id_ for id_, has_mask in masked.items() if has_mask and dataset_of(id_) in held_out]
-    notes: list[str] = []
     for name, blocks in _blocks(_groups(stores, protocol), held_out).items():
         shares = _table1(name) or fractions
         divided = _divide(blocks, masked, shares, _generator(seed, name))
@@ -66,7 +79,7 @@ def draw(
         for part, ids in divided.items():
             parts[part] += ids
     notes += _left_out(parts, masked, "they share a video or near duplicates with unseen data")
-    return _finish(parts, protocol, seed, masked, notes)
+    return _finish(parts, protocol, seed, masked, notes, hospital)
 
 
 def import_lists(
@@ -144,6 +157,31 @@ def _check(stores: Mapping[str, Store], seed: int, names: Sequence[str]) -> None
         raise ValueError(f"{some(strange)}: not in the store, which holds {', '.join(stores)}; see `fpgm data prepare`")
 
 
+def _left_out_hospital(stores: Mapping[str, Store], leave_out: str | None, unseen: Sequence[str]) -> str:
+    """Return the hospital that protocol ``hospitals`` keeps unseen, and refuse what does not go with it."""
+    if leave_out is None:
+        raise ValueError(
+            f"protocol hospitals keeps one hospital unseen: name it with --leave-out, one of {', '.join(folds(stores))}"
+        )
+    if unseen:
+        raise ValueError("protocol hospitals keeps the hospital of --leave-out unseen and nothing else: omit --unseen")
+    return find_hospital(leave_out, stores)
+
+
+def _without_copies(stores: Mapping[str, Store], held_out: set[str]) -> tuple[dict[str, Store], list[str]]:
+    """Take out the data sets whose images are frames of another one that is trained on, and say so."""
+    copies = {
+        name: CATALOG[name].videos
+        for name in stores
+        if name not in held_out and name in CATALOG and CATALOG[name].videos in stores
+    }
+    notes = [
+        f"{name}: {len(stores[name])} images left out: they are frames of {original}"
+        for name, original in copies.items()
+    ]
+    return {name: store for name, store in stores.items() if name not in copies}, notes
+
+
 def _masked(stores: Mapping[str, Store]) -> dict[str, bool]:
     """List all images, in order, and whether they have a mask."""
     return {
@@ -154,8 +192,9 @@ def _masked(stores: Mapping[str, Store]) -> dict[str, bool]:
 
 
 def _table1(name: str) -> Shares | None:
+    """Return the counts of a data set that the paper divides."""
     counts = CATALOG[name].counts if name in CATALOG else None
-    return Shares(*counts[1:]) if counts else None
+    return Shares(*counts[1:]) if counts and counts.train else None
 
 
 def _groups(stores: Mapping[str, Store], protocol: Protocol) -> list[list[str]]:
@@ -254,7 +293,12 @@ def _read_list(store: Store, path: Path) -> list[str]:
 
 
 def _finish(
-    parts: Mapping[str, Sequence[str]], protocol: str, seed: int, masked: Mapping[str, bool], notes: Sequence[str]
+    parts: Mapping[str, Sequence[str]],
+    protocol: str,
+    seed: int,
+    masked: Mapping[str, bool],
+    notes: Sequence[str],
+    left_out: str = "",
 ) -> Split:
     """Put train in random order, images without a mask last, and the other parts in the order of the store."""
     if bare := [id_ for part in PARTS[1:] for id_ in parts[part] if not masked[id_]]:
@@ -271,7 +315,15 @@ def _finish(
     if not parts["validation"]:
         notes = [*notes, "no validation images, by which training would choose its best model"]
     others = {part: tuple(sorted(parts[part], key=rank.__getitem__)) for part in PARTS[1:]}
-    return Split(tuple(train), **others, protocol=protocol, seed=seed, without_mask=without_mask, notes=tuple(notes))
+    return Split(
+        tuple(train),
+        **others,
+        protocol=protocol,
+        seed=seed,
+        without_mask=without_mask,
+        notes=tuple(notes),
+        left_out=left_out,
+    )
 
 
 def _generator(seed: int, name: str) -> np.random.Generator:

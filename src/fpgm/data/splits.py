@@ -39,6 +39,7 @@ class Card(BaseModel):
     notes: list[str]
     version: str
     sha256: dict[str, str]
+    left_out: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Split:
     seed: int
     without_mask: int = 0  # so many images at the end of train can never be labelled
     notes: tuple[str, ...] = ()
+    left_out: str = ""  # the hospital that protocol `hospitals` keeps unseen
 
     def __post_init__(self) -> None:
         count = Counter(id_ for part in self.parts().values() for id_ in part)
@@ -60,6 +62,11 @@ class Split:
             raise ValueError(f"{some(twice)}: twice in the lists; an image belongs to one part, once")
         if not 0 <= self.without_mask <= len(self.train):
             raise ValueError(f"{self.without_mask} images without a mask cannot be: train has {len(self.train)} images")
+
+    @property
+    def name(self) -> str:
+        """What its folder in a store is called."""
+        return split_name(self.protocol, self.seed, self.left_out)
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """Return the four lists by name."""
@@ -113,6 +120,7 @@ class Split:
             notes=list(self.notes),
             version=__version__,
             sha256={name: _sha256(text) for name, text in texts.items()},
+            left_out=self.left_out,
         )
         if (folder / "split.json").exists() and _read_card(folder).sha256 != card.sha256:
             raise ValueError(f"{folder} holds another split; choose another --out, or delete that folder")
@@ -134,8 +142,23 @@ class Split:
                 )
             lists[part] = tuple(text.split("\n")[:-1])
         return cls(
-            **lists, protocol=card.protocol, seed=card.seed, without_mask=card.without_mask, notes=tuple(card.notes)
+            **lists,
+            protocol=card.protocol,
+            seed=card.seed,
+            without_mask=card.without_mask,
+            notes=tuple(card.notes),
+            left_out=card.left_out,
         )
+
+
+def split_name(protocol: str, seed: int, left_out: str = "") -> str:
+    """Return the name of a split's folder: ``strict-0``, or ``hospitals-etis-0`` where hospital ETIS is left out."""
+    return "-".join([protocol, *([slug(left_out)] if left_out else []), str(seed)])
+
+
+def slug(name: str) -> str:
+    """Return a name as a part of file names: lower case, with hyphens for blanks and punctuation."""
+    return re.sub(r"\W+", "-", name.casefold()).strip("-")
 
 
 def dataset_of(global_id: str) -> str:

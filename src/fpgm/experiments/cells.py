@@ -40,7 +40,7 @@ def write(cell: Cell, seconds: float, error: str | None = None) -> Record:
     """Add an attempt to the record of a cell; no error means that it is done."""
     before = read(cell.folder)
     record = Record(
-        table=cell.tables,
+        table=list(cell.tables),
         variant=cell.variant.name,
         settings=list(cell.settings),
         attempts=1 + (before.attempts if before else 0),

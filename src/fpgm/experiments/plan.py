@@ -1,8 +1,10 @@
-"""Which runs make which table of the paper.
+"""Which runs make which table: those of the paper, and that of unseen hospitals.
 
-A *cell* is one run: a variant of a method, a share of labels, a seed. Tables that need the same cell share its folder,
-``OUT/<protocol>/<preset>/<labelled>/<variant>/seed-<n>``. The seed is that of weights, batches and augmentation; the
-split is the same for all seeds, ``<protocol>-0``, because the paper's labelled sets are the same for all its runs.
+A *cell* is one run: a variant of a method, a share of labels, a seed, a fold. A *fold* is a split of the store: the
+paper's tables have one, ``<protocol>-0``, and the table `hospitals` has one for each hospital that is left out,
+``hospitals-<hospital>-0``. Tables that need the same cell share its folder,
+``OUT/<fold>/<preset>/<labelled>/<variant>/seed-<n>``. The seed is that of weights, batches and augmentation; a fold is
+the same for all seeds, because the paper's labelled sets are the same for all its runs.
 """
 
 from __future__ import annotations
@@ -13,16 +15,43 @@ from pathlib import Path
 from typing import Literal
 
 from fpgm.config import Preset, RunConfig, arguments_model, differences, resolve
+from fpgm.data import hospitals
+from fpgm.data.catalog import hospital_of
 from fpgm.data.protocols import Protocol, draw
-from fpgm.data.splits import Split
+from fpgm.data.splits import Split, slug, some, split_name
 from fpgm.data.store import open_stores
 from fpgm.methods import METHODS
 
-Table = Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma"]
-COMPARISONS: tuple[Table, ...] = ("main", "zero-shot")  # the same runs, seen on other test sets
+Table = Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "hospitals"]
+PAPER: tuple[Table, ...] = ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma")
+COMPARISONS: tuple[Table, ...] = ("main", "zero-shot", "hospitals")  # their rows are methods, of one's choice
+HOSPITAL_METHODS = ("supervised", "unimatch", "fpgm")  # rows of `hospitals` if none are chosen
+OWN_METHODS = ("fpgm_teacher",)  # not in the paper: in its tables only if chosen
 SPLIT_SEED = 0
-SEEDS = (0,)  # the paper gives one figure per cell, and says "the same random seeds" without a number
 _OURS = ("data.store", "data.split", "data.labeled", "train.seed")
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A split of the store: that of a protocol, or of protocol `hospitals` with one hospital left out."""
+
+    protocol: Protocol
+    left_out: str = ""
+
+    @property
+    def split(self) -> str:
+        """Name of the split in the store."""
+        return split_name(self.protocol, SPLIT_SEED, self.left_out)
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder of its cells."""
+        return f"{self.protocol}-{slug(self.left_out)}" if self.left_out else self.protocol
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that its cells may stand in."""
+        return ("hospitals",) if self.left_out else PAPER
 
 
 @dataclass(frozen=True)
@@ -41,6 +70,7 @@ def _fpgm(name: str, *settings: str) -> Variant:
 FPGM = Variant("fpgm", "fpgm")
 RELEASED = _fpgm("released", "method.recipe=released")
 _METHODS = tuple(Variant(name, name) for name in METHODS)
+_PAPER_METHODS = tuple(variant for variant in _METHODS if variant.name not in OWN_METHODS)
 _SUP, _UNSUP, _FREQ = (
     _fpgm("sup", "method.unsup=0", "method.freq=0"),
     _fpgm("sup-unsup", "method.freq=0"),
@@ -54,12 +84,13 @@ def _gamma(value: float) -> Variant:
 
 
 ROWS: Mapping[Table, tuple[Variant, ...]] = {
-    "main": _METHODS,
-    "zero-shot": _METHODS,
+    "main": _PAPER_METHODS,
+    "zero-shot": _PAPER_METHODS,
     "ablation-loss": (_SUP, _UNSUP, _FREQ, FPGM),
     "ablation-prior": (_GENERIC, _LOW_PASS, FPGM),
     # the text names 0.05, which is `fpgm`, and 0.1; the other values of its figure are not given, these are ours
     "gamma": (_gamma(0.01), FPGM, _gamma(0.1), _gamma(0.2), _gamma(0.5)),
+    "hospitals": tuple(Variant(name, name) for name in HOSPITAL_METHODS),
 }
 LABELED: Mapping[Table, tuple[str, ...]] = {
     "main": ("5%", "10%", "20%"),
@@ -67,7 +98,10 @@ LABELED: Mapping[Table, tuple[str, ...]] = {
     "ablation-loss": ("5%", "10%"),
     "ablation-prior": ("5%", "10%"),
     "gamma": ("5%", "10%"),
+    "hospitals": ("5%",),
 }
+# The paper gives one figure per cell, and says "the same random seeds" without a number.
+SEEDS: Mapping[Table, tuple[int, ...]] = {**dict.fromkeys(PAPER, (0,)), "hospitals": (0, 1, 2)}
 
 
 @dataclass(frozen=True)
@@ -83,6 +117,7 @@ class Cell:
         store: the prepared data.
         split: name of a split of the store.
         settings: all that differs from the preset, `key=value`.
+        tables: all that show it, also those nobody asked for now.
     """
 
     folder: Path
@@ -93,16 +128,12 @@ class Cell:
     store: Path
     split: str
     settings: tuple[str, ...]
+    tables: tuple[str, ...]
 
     @property
     def name(self) -> str:
         """What a person calls it."""
-        return f"{self.labeled} {self.variant.name} seed {self.seed}"
-
-    @property
-    def tables(self) -> list[str]:
-        """All tables that show it, also those nobody asked for now."""
-        return [table for table, rows in ROWS.items() if self.variant in rows] or list(COMPARISONS)
+        return f"{self.split} {self.labeled} {self.variant.name} seed {self.seed}"
 
     def config(self) -> RunConfig:
         """The whole configuration of the run."""
@@ -126,53 +157,62 @@ def plan(
     *,
     store: Path,
     out: Path,
-    protocol: Protocol = "paper",
+    folds: Sequence[Fold] = (Fold("paper"),),
     preset: Preset = "paper",
     methods: Sequence[str] | None = None,
     labeled: Sequence[str] | None = None,
-    seeds: Sequence[int] = SEEDS,
+    seeds: Sequence[int] | None = None,
     settings: Sequence[str] = (),
 ) -> list[Cell]:
-    """Return the cells of tables, each once: all rows of the first seed at the smallest share of labels come first.
+    """Return the cells of tables, each once: a seed of all folds before the next, the smallest share of labels first.
 
     Args:
         tables: what is to be filled.
         store: the prepared data.
         out: folder of all cells.
-        protocol: whose split is used.
+        folds: the splits that are used, each for all cells.
         preset: of all runs.
-        methods: rows of `main` and `zero-shot`; all methods if not given.
+        methods: rows of the tables that compare methods; each table's own if not given.
         labeled: shares of labels; each table's own if not given.
-        seeds: of the training.
+        seeds: of the training; each table's own if not given.
         settings: `key=value` for all runs.
     """
     tables = list(tables)
     if methods is not None and not any(table in COMPARISONS for table in tables):
-        raise ValueError(f"{', '.join(tables)} has rows of its own: leave --methods out, or choose main or zero-shot")
+        raise ValueError(
+            f"{', '.join(tables)} has rows of its own: leave --methods out, or choose one of {', '.join(COMPARISONS)}"
+        )
     wanted = [
         (share, variant)
         for table in tables
         for share in (labeled or LABELED[table])
         for variant in rows_of(table, methods)
     ]
-    shares = list(labeled or LABELED["main"])
+    shares = list(labeled or dict.fromkeys(share for own in LABELED.values() for share in own))
     wanted.sort(key=lambda pair: shares.index(pair[0]))
     _check_settings(settings, [variant for _, variant in wanted])
-    store, out, split = store.resolve(), out.resolve(), f"{protocol}-{SPLIT_SEED}"
+    store, out = store.resolve(), out.resolve()
     return [
         Cell(
-            folder=out / protocol / preset / share.replace("%", "pct") / variant.name / f"seed-{seed}",
+            folder=out / fold.folder / preset / share.replace("%", "pct") / variant.name / f"seed-{seed}",
             variant=variant,
             labeled=share,
             seed=seed,
             preset=preset,
             store=store,
-            split=split,
+            split=fold.split,
             settings=(*settings, *variant.settings, f"train.seed={seed}"),
+            tables=_tables_of(variant, fold),
         )
-        for seed in dict.fromkeys(seeds)
+        for seed in dict.fromkeys(seeds or [seed for table in tables for seed in SEEDS[table]])
+        for fold in folds
         for share, variant in dict.fromkeys(wanted)
     ]
+
+
+def hospital_folds(store: Path) -> list[Fold]:
+    """Return a fold for each hospital of a store."""
+    return [Fold("hospitals", hospital) for hospital in hospitals.folds(open_stores(store))]
 
 
 def check(cells: Iterable[Cell]) -> None:
@@ -186,18 +226,33 @@ def check(cells: Iterable[Cell]) -> None:
             )
 
 
-def find_split(store: Path, protocol: Protocol, *, save: bool) -> Split:
-    """Return the store's split of a protocol; where there is none it is drawn and, if asked, saved."""
-    folder = store / "splits" / f"{protocol}-{SPLIT_SEED}"
+def find_split(store: Path, fold: Fold, *, save: bool) -> Split:
+    """Return the split of a fold; where the store has none it is drawn and, if asked, saved."""
+    folder = store / "splits" / fold.split
     if (folder / "split.json").is_file():
         split = Split.load(folder)
-        if (split.protocol, split.seed) != (protocol, SPLIT_SEED):
-            raise ValueError(f"{folder} holds a split {split.protocol}-{split.seed}: rename that folder")
+        if (split.protocol, split.seed, split.left_out) != (fold.protocol, SPLIT_SEED, fold.left_out):
+            raise ValueError(f"{folder} holds a split {split.name}: rename that folder")
+        if fold.left_out:
+            _check_complete(folder, split, store)
         return split
-    split = draw(open_stores(store), protocol, SPLIT_SEED)
+    split = draw(open_stores(store), fold.protocol, SPLIT_SEED, leave_out=fold.left_out or None)
     if save:
         split.save(folder)
     return split
+
+
+def _check_complete(folder: Path, split: Split, store: Path) -> None:
+    """Refuse a fold that was drawn before a hospital came into the store: the others would be trained on it."""
+    known = {hospital_of(name) for name in split.counts()}
+    if late := [hospital for hospital in hospitals.hospitals(open_stores(store)) if hospital not in known]:
+        raise ValueError(f"{folder} was drawn without {some(late)}, which is in the store now: remove that folder")
+
+
+def _tables_of(variant: Variant, fold: Fold) -> tuple[str, ...]:
+    """Return all tables that show a variant; one that no table has by itself was asked for in a comparison."""
+    shown = tuple(table for table in fold.tables if variant in ROWS[table])
+    return shown or tuple(table for table in fold.tables if table in COMPARISONS)
 
 
 def _check_settings(settings: Iterable[str], variants: Iterable[Variant]) -> None:

@@ -46,7 +46,7 @@ def kind(cell: Cell) -> tuple[str, ...]:
 
 def times(
     cells: Iterable[Cell],
-    split: Split,
+    splits: Mapping[str, Split],
     *,
     accelerator: str,
     precision: str,
@@ -56,7 +56,7 @@ def times(
 
     Args:
         cells: of a plan.
-        split: of all of them.
+        splits: theirs, by name.
         accelerator: as training takes it.
         precision: as training takes it.
         tell: called before steps of a cell are measured, once for each kind.
@@ -67,9 +67,10 @@ def times(
         if not is_done(cell.folder):
             if kind(cell) not in costs:
                 tell(cell)
+                split = splits[cell.split]
                 costs[kind(cell)] = measure(cell, split, accelerator=accelerator, precision=precision)
             cost = costs[kind(cell)]
-            found[cell] = cost.step, cost.of(cell.config(), split)
+            found[cell] = cost.step, cost.of(cell.config(), splits[cell.split])
     return found
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from fpgm.report.paper import DATASETS, METHODS, plain_fpgm
-from fpgm.report.results import Result, Scores
+from fpgm.report.results import Result, Scores, pooled
 
 # Settings that say where, how often or under which seed, or that a group shares anyway: they make no other row.
 _NO_VARIANT = {
@@ -63,6 +63,7 @@ class Setting(NamedTuple):
     def slug(self) -> str:
         """A name for files."""
         split = self.split if self.split.startswith(self.protocol) else f"{self.protocol}-{self.split}"
+        split = split.replace("*", "all")  # of a table over several splits
         parts = [self.labeled.replace("%", "pct"), split, self.preset, str(self.iterations), str(self.size)]
         parts += ["phantom"] if self.phantom else []
         return "_".join([*parts, f"images{self.image_set}"] if self.image_set > 1 else parts)
@@ -94,6 +95,16 @@ class Row:
         """All settings that make this row another than its neighbours, with dotted names."""
         return variant_settings(self.results[0])
 
+    @cached_property
+    def key(self) -> str:
+        """What its runs have in common; the same in all groups."""
+        return _key(self.results[0])
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Its place in a table: methods in the paper's order, plain FPGM before its variants."""
+        return rank(self.method, METHODS), self.method, bool(self.departures)
+
     @property
     def departures(self) -> list[str]:
         """The keys of the arguments in which a row of FPGM differs from its preset's."""
@@ -105,6 +116,14 @@ class Row:
         """Return the scores by seed of the runs that were evaluated on a data set."""
         return {result.seed: result.scores[dataset] for result in self.results if dataset in result.scores}
 
+    def pooled_scores(self, datasets: Sequence[str]) -> dict[int, Scores]:
+        """Return the scores by seed on all images of some data sets, of the runs that were evaluated on each."""
+        return {
+            result.seed: pooled([result.scores[name] for name in datasets])
+            for result in self.results
+            if datasets and all(name in result.scores for name in datasets)
+        }
+
 
 @dataclass(frozen=True)
 class Group:
@@ -113,6 +132,16 @@ class Group:
     setting: Setting
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+
+    @property
+    def left_out(self) -> str:
+        """The hospital that protocol `hospitals` kept unseen; none in other protocols."""
+        return self.rows[0].results[0].left_out
+
+    @property
+    def is_papers(self) -> bool:
+        """Whether the paper has such runs: of its data sets, with no hospital left out."""
+        return not self.left_out and bool({*self.datasets(unseen=False), *self.datasets(unseen=True)} & DATASETS.keys())
 
     def datasets(self, *, unseen: bool) -> list[str]:
         """Return the data sets that some row was scored on, in the paper's order."""
@@ -123,7 +152,7 @@ class Group:
             for name, scores in result.scores.items()
             if scores.unseen == unseen
         }
-        return sorted(found, key=lambda name: (_rank(name, DATASETS), name))
+        return sorted(found, key=lambda name: (rank(name, DATASETS), name))
 
 
 def grouped(results: Iterable[Result]) -> list[Group]:
@@ -165,6 +194,15 @@ def variant_settings(result: Result) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if key not in _NO_VARIANT}
 
 
+def rank(name: str, order: Mapping[str, str]) -> int:
+    """Return the place in the paper's order; what the paper does not know comes last."""
+    return list(order).index(name) if name in order else len(order)
+
+
+def _key(result: Result) -> str:
+    return json.dumps([result.method, variant_settings(result)], sort_keys=True)
+
+
 def _setting(result: Result, image_set: int) -> Setting:
     return Setting(
         phantom=any(name.startswith("phantom") for name in result.scores),
@@ -189,19 +227,14 @@ def _group(setting: Setting, results: Sequence[Result]) -> Group:
     rows: dict[str, dict[int, Result]] = {}
     notes = []
     for result in results:
-        row = rows.setdefault(json.dumps([result.method, variant_settings(result)], sort_keys=True), {})
+        row = rows.setdefault(_key(result), {})
         if result.seed in row:
             notes.append(f"{result.folder} has the settings and the seed of {row[result.seed].folder} and was left out")
         else:
             row[result.seed] = result
     made = [Row(tuple(row[seed] for seed in sorted(row))) for _, row in sorted(rows.items())]
-    made.sort(key=lambda row: (_rank(row.method, METHODS), row.method, bool(row.departures)))
+    made.sort(key=lambda row: row.order)
     return Group(setting, tuple(made), tuple(notes))
-
-
-def _rank(name: str, order: Mapping[str, str]) -> int:
-    """Place in the paper's order; what the paper does not know comes last."""
-    return list(order).index(name) if name in order else len(order)
 
 
 def _differing(rows: Sequence[Row], *, arguments: bool) -> list[str]:

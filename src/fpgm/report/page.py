@@ -10,9 +10,11 @@ from fpgm.files import write_text
 from fpgm.report.curves import POINTS, curves_figure, gamma_figure
 from fpgm.report.formats import Cell, Line, Table, html, join, prose, texts
 from fpgm.report.groups import Group, grouped, labels
+from fpgm.report.hospitals import READING as HOSPITALS
+from fpgm.report.hospitals import HospitalStudy, hospital_significance, hospital_studies, hospital_table
 from fpgm.report.html import document, figure
 from fpgm.report.panels import collect, panel_figure
-from fpgm.report.paper import CAUTION, DATASETS, SHARES
+from fpgm.report.paper import CAUTION, SHARES
 from fpgm.report.results import Result
 from fpgm.report.significance import READING as TESTS
 from fpgm.report.significance import significance_table
@@ -52,18 +54,20 @@ def write_report(
         pictures: further picture files with their captions.
     """
     groups = grouped(results)
-    sections = [
-        _section(number, group, own, out)
-        for number, (group, own) in enumerate(zip(groups, studies(groups), strict=True))
+    made = studies(groups)
+    hospitals = hospital_studies(groups, made)
+    sections = [_hospitals(number, study, out) for number, study in enumerate(hospitals)]
+    sections += [
+        _section(number, group, own, out) for number, (group, own) in enumerate(zip(groups, made, strict=True))
     ]
+    reading = [*READING, *([CAUTION] if any(group.is_papers for group in groups) else [])]
+    reading += [*(HOSPITALS if hospitals else ()), *TESTS]
     page = document(
         title,
         *(f"<p>{escape(fact)}</p>" for fact in facts),
         _problems(problems),
-        _contents(groups),
-        _details(
-            "How to read the tables", _list((*READING, *([CAUTION] if any(map(_is_papers, groups)) else []), *TESTS))
-        ),
+        _contents(groups, hospitals),
+        _details("How to read the tables", _list(tuple(dict.fromkeys(reading)))),
         *sections,
         *(_picture(path, caption) for path, caption in pictures),
         _details(f"The {len(results)} runs", _runs(groups, out)),
@@ -79,9 +83,13 @@ def _problems(problems: Sequence[str]) -> str:
     return f"<div class='notice'>Left out, because they could not be read:{_list(problems)}</div>"
 
 
-def _contents(groups: Sequence[Group]) -> str:
-    """The settings, which no table mixes, and the shares of labels the paper has beside them."""
-    lines = []
+def _contents(groups: Sequence[Group], hospitals: Sequence[HospitalStudy]) -> str:
+    """The settings, which no table mixes, and the shares of labels the paper has beside them; hospitals first."""
+    lines = [
+        f"<li><a href='#hospitals-{number}'>Unseen hospitals, {escape(str(study.setting))}</a>: "
+        f"{len(study.rows)} rows, {escape(join([fold.left_out for fold in study.folds]))} left out once each</li>"
+        for number, study in enumerate(hospitals)
+    ]
     for number, group in enumerate(groups):
         seeds = sorted({seed for row in group.rows for seed in row.seeds})
         lines.append(
@@ -94,7 +102,7 @@ def _contents(groups: Sequence[Group]) -> str:
 
 def _absent_shares(group: Group, groups: Sequence[Group]) -> str:
     """Say which of the paper's shares of labels have no run, at the first group of a setting."""
-    if not _is_papers(group):
+    if not group.is_papers:
         return ""
     alike = [
         other.setting for other in groups if other.setting._replace(labeled="") == group.setting._replace(labeled="")
@@ -103,9 +111,14 @@ def _absent_shares(group: Group, groups: Sequence[Group]) -> str:
     return f" (missing: {join(absent)} labelled)" if absent and group.setting is alike[0] else ""
 
 
-def _is_papers(group: Group) -> bool:
-    """Whether these are images that the paper has figures for."""
-    return bool({*group.datasets(unseen=False), *group.datasets(unseen=True)} & DATASETS.keys())
+def _hospitals(number: int, study: HospitalStudy, out: Path) -> str:
+    """Tables of one setting over all folds; each fold has a section of its own besides."""
+    table, test = hospital_table(study), hospital_significance(study)
+    parts = [f"<h2 id='hospitals-{number}'>Unseen hospitals: {escape(str(study.setting))}</h2>"]
+    parts += [f"<p class='notice'>{escape(text)}</p>" for text in notice(study.folds[0])]
+    parts += [f"<h3>{escape(table.title)}</h3>{_written(table, out)}"]
+    parts += [_details(test.title, _written(test, out), opened=True)] if test else []
+    return "\n".join(parts)
 
 
 def _section(number: int, group: Group, own: Sequence[Study], out: Path) -> str:

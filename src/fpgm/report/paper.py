@@ -32,6 +32,7 @@ DATASETS = {
 }
 SHARES = ("5%", "10%", "20%")
 UNSEEN = ("CVC-300", "BKAI-IGH")
+COPIES = {"CVC-300": "CVC-ColonDB"}  # all images of the first are frames of the second
 LOSSES = ("L_sup", "L_sup + L_unsup", "L_sup + L_freq", "L_sup + L_unsup + L_freq")
 PRIORS = {"generic": "Generic prior", "low-pass": "Low-pass", "learned": "Learned prior"}
 SIZE = 256  # pixels; its distances are in these

@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm._version import __version__
-from fpgm.report.scores import METRICS, RELEASED, Scores, Summary, false_alarms, missed, read_scores, summarise
+from fpgm.report.scores import METRICS, RELEASED, Scores, Summary, false_alarms, missed, pooled, read_scores, summarise
 
 __all__ = [
     "METRICS",
@@ -24,6 +24,7 @@ __all__ = [
     "false_alarms",
     "find_runs",
     "missed",
+    "pooled",
     "read_csv",
     "read_result",
     "summarise",
@@ -42,6 +43,7 @@ class Result:
     size: int
     scores: dict[str, Scores]
     metrics: list[dict[str, str]]
+    left_out: str = ""  # the hospital that protocol `hospitals` kept unseen
 
     @property
     def method(self) -> str:
@@ -91,6 +93,7 @@ class _Record(BaseModel):
     protocol: str
     split: str
     split_seed: int
+    left_out: str = ""
     datasets: dict[str, _Entry]
 
 
@@ -136,6 +139,7 @@ def read_result(run: Path) -> Result:
         size=record.size,
         scores=scores,
         metrics=read_csv(run / "metrics.csv"),
+        left_out=record.left_out,
     )
 
 

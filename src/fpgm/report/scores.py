@@ -65,6 +65,13 @@ def summarise(values: ArrayLike, seed: int = 0) -> Summary:
     return Summary(mean, sd, low, high, len(known))
 
 
+def pooled(parts: Sequence[Scores]) -> Scores:
+    """Put the images of several data sets together."""
+    ids = tuple(id_ for part in parts for id_ in part.ids)
+    values = {column: np.concatenate([part.values[column] for part in parts]) for column in COLUMNS[1:]}
+    return Scores(ids, values, parts[0].unseen)
+
+
 def missed(scores: Scores) -> int:
     """Count the images with a polyp in which nothing was found."""
     return int(((scores.values["true"] > 0) & (scores.values["predicted"] == 0)).sum())

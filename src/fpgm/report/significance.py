@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata, wilcoxon
 
 from fpgm.report.formats import Cell, Line, Table, join
-from fpgm.report.groups import Group, Row
-from fpgm.report.results import Summary, summarise
+from fpgm.report.groups import Group, Setting
+from fpgm.report.results import Scores, Summary, summarise
 from fpgm.report.studies import Study
 from fpgm.report.tables import notice, table_name
 
@@ -27,7 +27,7 @@ READING = (
 
 
 class Comparison(NamedTuple):
-    """Two rows on one data set; the difference is that of Dice in [-1, 1], reference minus other."""
+    """Two rows on one data set, or on several; the difference is that of Dice in [-1, 1], reference minus other."""
 
     dataset: str
     other: str
@@ -51,22 +51,34 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
 
 def compare(study: Study, datasets: Sequence[str]) -> list[Comparison]:
     """Test the reference of a study against each other row on each data set that both were scored on."""
-    found = []
-    for entry in study.entries:
-        for dataset in datasets if study.reference and entry is not study.reference else ():
-            assert study.reference
-            seeds, differences = paired(study.reference.row, entry.row, dataset)
-            if seeds:
-                differing, difference = int(np.count_nonzero(differences)), summarise(differences)
-                test = signed_rank(differences)
-                found.append(Comparison(dataset, entry.label, seeds, difference, differing, *test))
-    corrected = holm([one.p for one in found])
-    return [one._replace(corrected=float(value)) for one, value in zip(found, corrected, strict=True)]
+    reference = study.reference
+    return corrected(
+        comparison(dataset, entry.label, reference.row.scores(dataset), entry.row.scores(dataset))
+        for entry in study.entries
+        for dataset in datasets
+        if reference and entry is not reference
+    )
 
 
-def paired(first: Row, second: Row, dataset: str) -> tuple[tuple[int, ...], NDArray[np.float64]]:
-    """Return the seeds that both rows have, and per image the difference of their mean Dice."""
-    ours, theirs = first.scores(dataset), second.scores(dataset)
+def comparison(place: str, other: str, ours: Mapping[int, Scores], theirs: Mapping[int, Scores]) -> Comparison | None:
+    """Test scores by seed of the reference against those of another row; None where they have no seed in common."""
+    seeds, differences = paired(ours, theirs)
+    if not seeds:
+        return None
+    differing, difference = int(np.count_nonzero(differences)), summarise(differences)
+    return Comparison(place, other, seeds, difference, differing, *signed_rank(differences))
+
+
+def corrected(comparisons: Iterable[Comparison | None]) -> list[Comparison]:
+    """Correct the p-values of all comparisons that could be made for their number."""
+    made = [one for one in comparisons if one]
+    return [
+        one._replace(corrected=float(value)) for one, value in zip(made, holm([one.p for one in made]), strict=True)
+    ]
+
+
+def paired(ours: Mapping[int, Scores], theirs: Mapping[int, Scores]) -> tuple[tuple[int, ...], NDArray[np.float64]]:
+    """Return the seeds that both have, and per image the difference of their mean Dice."""
     seeds = tuple(seed for seed in ours if seed in theirs)
     if not seeds:
         return (), np.empty(0)
@@ -92,24 +104,54 @@ def significance_table(group: Group, study: Study, *, unseen: bool) -> Table | N
     comparisons = compare(study, group.datasets(unseen=unseen))
     if not comparisons or not study.reference:
         return None
-    name, setting = study.reference.label, group.setting
-    verdicts = [_verdict(one) for one in comparisons]
-    told = f"better in {verdicts.count('better')}, worse in {verdicts.count('worse')} of {len(verdicts)} comparisons"
     untested = [
         f"{entry.label}: no seed in common"
         for entry in study.entries
         if entry is not study.reference and not set(entry.row.seeds) & set(study.reference.row.seeds)
     ]
-    where = "unseen data sets" if unseen else "test sets"
-    return Table(
-        name=f"significance-{table_name(study, unseen)}_{setting.slug}",
-        title=f"Is it chance? {name} on the {where}, {setting.labeled} labelled: {told}",
-        header=("data set", "against", "seeds", "images", "Dice difference", "p", "Holm", f"{name} is"),
-        lines=tuple(map(_line, comparisons)),
-        facts=(f"{setting.sentence}.", *([f"Missing: {join(untested)}."] if untested else [])),
+    return comparison_table(
+        comparisons,
+        study.reference.label,
+        group.setting,
+        name=table_name(study, unseen),
+        where="unseen data sets" if unseen else "test sets",
+        facts=[f"Missing: {join(untested)}."] if untested else [],
         reading=(*notice(group), *READING),
+    )
+
+
+def comparison_table(
+    comparisons: Sequence[Comparison],
+    reference: str,
+    setting: Setting,
+    *,
+    name: str,
+    where: str,
+    facts: Sequence[str],
+    reading: Sequence[str],
+) -> Table:
+    """Write comparisons, at least one, with their verdicts.
+
+    Args:
+        comparisons: corrected for their number.
+        reference: label of the row that the others are compared with.
+        setting: of all runs.
+        name: what the table of scores is called.
+        where: on which images, for the title.
+        facts: sentences about these runs.
+        reading: sentences on how to read the table.
+    """
+    verdicts = [_verdict(one) for one in comparisons]
+    told = f"better in {verdicts.count('better')}, worse in {verdicts.count('worse')} of {len(verdicts)} comparisons"
+    return Table(
+        name=f"significance-{name}_{setting.slug}",
+        title=f"Is it chance? {reference} on the {where}, {setting.labeled} labelled: {told}",
+        header=("data set", "against", "seeds", "images", "Dice difference", "p", "Holm", f"{reference} is"),
+        lines=tuple(map(_line, comparisons)),
+        facts=(f"{setting.sentence}.", *facts),
+        reading=tuple(reading),
         left=3,
-        records=tuple({"reference": name, **setting._asdict(), **_record(one)} for one in comparisons),
+        records=tuple({"reference": reference, **setting._asdict(), **_record(one)} for one in comparisons),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from fpgm.report.groups import Group, Row, labels
-from fpgm.report.paper import DATASETS, FPGM, LOSSES, METHODS, PRIORS
+from fpgm.report.paper import FPGM, LOSSES, METHODS, PRIORS
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def studies(groups: Sequence[Group]) -> list[list[Study]]:
             others = [
                 entry.label
                 for other, theirs in zip(groups, made, strict=True)
-                if other.setting.phantom == group.setting.phantom
+                if (other.setting.phantom, bool(other.left_out)) == (group.setting.phantom, bool(group.left_out))
                 for twin in theirs
                 if twin.name == study.name
                 for entry in twin.entries
@@ -72,8 +72,7 @@ def _studies(group: Group) -> list[Study]:
 
 def _main(rows: Sequence[Row], group: Group) -> Study:
     entries = [Entry(label, METHODS.get(row.method, label), row) for label, row in zip(labels(rows), rows, strict=True)]
-    names = {*group.datasets(unseen=False), *group.datasets(unseen=True)}
-    expected = METHODS.values() if names & DATASETS.keys() else ()
+    expected = METHODS.values() if group.is_papers else ()
     reference = next((entry for entry in entries if entry.row.method == "fpgm"), None)
     return Study("main", "Methods", tuple(entries), tuple(expected), reference)
 

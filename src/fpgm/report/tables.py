@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpgm.report.formats import Cell, Line, Table, join
-from fpgm.report.groups import Group, Row, Setting
+from fpgm.report.groups import Group, Row
 from fpgm.report.paper import CAUTION, DATASETS, SIZE, UNSEEN, paper_figures
-from fpgm.report.results import METRICS, false_alarms, missed
+from fpgm.report.results import METRICS, Scores, false_alarms, missed
 from fpgm.report.studies import Entry, Study
 
 NOTICE = (
@@ -21,10 +21,11 @@ NOTICE = (
 )
 NAMES = {"dice": "Dice ↑", "jaccard": "Jaccard ↑", "hd95": "HD95 ↓", "asd": "ASD ↓"}
 RULES = {"penalise": "", "released": "released_"}  # rule for empty masks -> prefix of its columns
+CHOICE = "Weights were chosen by Dice on the validation images; the images scored here chose nothing."
 READING = (
     "Dice and Jaccard are in percent. HD95, the 95th percentile of the surface distances of both directions together, "
     "and ASD, their mean, are in pixels of the prepared size.",
-    "Weights were chosen by Dice on the validation images; the images scored here chose nothing.",
+    CHOICE,
     "`penalise`: where nothing was found although there is a polyp, Dice and Jaccard are 0 and the distances are the "
     "image's diagonal. `released`: as the paper's code does, all four are 0, which flatters the distances of whoever "
     "misses polyps. `missed` counts those images, all seeds together.",
@@ -38,7 +39,7 @@ _PAPER_TABLES = {
     ("ablation-loss", True): "ablation_loss_unseen",
     ("ablation-prior", False): "ablation_prior",
 }
-_ABSENT = "—"
+ABSENT = "—"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Figure:
     @property
     def text(self) -> str:
         """The mean as the paper writes it."""
-        return _ABSENT if np.isnan(self.mean) else f"{self.mean:.2f}"
+        return ABSENT if np.isnan(self.mean) else f"{self.mean:.2f}"
 
     @property
     def spread(self) -> str:
@@ -66,8 +67,13 @@ Figures = Mapping[tuple[str, str, str], Figure]  # by label of the row, data set
 
 
 def measure(row: Row, dataset: str, column: str) -> Figure:
-    """Sum up a column of a row's runs: over the means of its seeds, or over images where there is one seed."""
-    known = [_known(scores.values[column]) for scores in row.scores(dataset).values()]
+    """Sum up a column of a row's runs on a data set."""
+    return summed_up(row.scores(dataset), column)
+
+
+def summed_up(scores: Mapping[int, Scores], column: str) -> Figure:
+    """Sum up a column of scores by seed: over the means of the seeds, or over images where there is one seed."""
+    known = [_known(one.values[column]) for one in scores.values()]
     means = np.array([values.mean() for values in known if len(values)])
     spread = means if len(known) > 1 else known[0] if known else means
     scale = 100 if column.endswith(("dice", "jaccard")) else 1
@@ -81,7 +87,7 @@ def score_table(group: Group, study: Study, *, unseen: bool) -> Table | None:
     datasets = group.datasets(unseen=unseen)
     if not datasets:
         return None
-    theirs = _paper_lines(group.setting, study, datasets, unseen)
+    theirs = _paper_lines(group, study, datasets, unseen)
     figures = _figures(study, datasets)
     lines = []
     for number, entry in enumerate(study.entries):
@@ -101,7 +107,7 @@ def score_table(group: Group, study: Study, *, unseen: bool) -> Table | None:
         reading=(*notice(group), *READING, *([CAUTION] if theirs else [])),
         heads=(("", 2), *((f"{name} (unseen)" if unseen else name, 5) for name in datasets)),
         left=2,
-        records=tuple(_records(group.setting, study, datasets, unseen, figures)),
+        records=tuple(_records(group, study, datasets, unseen, figures)),
     )
 
 
@@ -110,10 +116,10 @@ def notice(group: Group) -> list[str]:
     return [NOTICE] if group.setting.phantom else []
 
 
-def missing_cells(study: Study, datasets: Sequence[str], unseen: bool) -> str:
+def missing_cells(group: Group, study: Study, datasets: Sequence[str], unseen: bool) -> str:
     """Say which cells of a table are not there: rows, data sets, seeds."""
     parts = [f"no run of {join(rows)}"] if (rows := study.missing()) else []
-    if set(datasets) & DATASETS.keys():
+    if group.is_papers and set(datasets) & DATASETS.keys():
         absent = [name for name in DATASETS if (name in UNSEEN) == unseen and name not in datasets]
         parts += [f"{join(absent)} in all rows"] if absent else []
     seeds = sorted({seed for entry in study.entries for seed in entry.row.seeds})
@@ -131,6 +137,19 @@ def missing_cells(study: Study, datasets: Sequence[str], unseen: bool) -> str:
 def table_name(study: Study, unseen: bool) -> str:
     """What the paper's question is called in names of files."""
     return ("zero-shot" if study.name == "main" else f"{study.name}-unseen") if unseen else study.name
+
+
+def is_best(own: Figure, column: Sequence[Figure], metric: str) -> bool:
+    """Whether none of a column is better, as far as the table shows; of one alone nothing is the best."""
+    shown = [float(figure.text) for figure in column if figure.text != ABSENT]
+    best = (max if metric in ("dice", "jaccard") else min)(shown, default=np.nan)
+    return len(shown) > 1 and own.text != ABSENT and float(own.text) == best
+
+
+def missed_of_all(scores: Mapping[int, Scores]) -> str:
+    """Write the number of missed polyps of all seeds together, of so many images."""
+    every = scores.values()
+    return f"{sum(map(missed, every))}/{sum(len(one.ids) for one in every)}" if every else ABSENT
 
 
 def _known(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -157,36 +176,30 @@ def _lines(entry: Entry, datasets: Sequence[str], figures: Figures) -> list[Line
             for metric in METRICS:
                 own = figures[entry.label, name, prefix + metric]
                 column = [figure for key, figure in figures.items() if key[1:] == (name, prefix + metric)]
-                cells.append(Cell(own.text, own.spread, first and _is_best(own, column, metric)))
-            cells.append(Cell(_missed(entry.row, name) if first else ""))
+                cells.append(Cell(own.text, own.spread, first and is_best(own, column, metric)))
+            cells.append(Cell(missed_of_all(entry.row.scores(name)) if first else ""))
         lines.append(Line(tuple(cells), aside=not first))
     return lines
-
-
-def _is_best(own: Figure, column: Sequence[Figure], metric: str) -> bool:
-    """Whether none of a column is better, as far as the table shows; of one alone nothing is the best."""
-    shown = [float(figure.text) for figure in column if figure.text != _ABSENT]
-    best = (max if metric in ("dice", "jaccard") else min)(shown, default=np.nan)
-    return len(shown) > 1 and own.text != _ABSENT and float(own.text) == best
-
-
-def _missed(row: Row, dataset: str) -> str:
-    scores = row.scores(dataset).values()
-    return f"{sum(map(missed, scores))}/{sum(len(one.ids) for one in scores)}" if scores else _ABSENT
 
 
 def _seeds(row: Row) -> str:
     return f"seed{'s' if len(row.seeds) > 1 else ''} {join(row.seeds)}"
 
 
-def _paper_lines(setting: Setting, study: Study, datasets: Sequence[str], unseen: bool) -> dict[str, list[Cell]]:
-    """The paper's cells by its names of rows; none for phantoms, nor where no data set is the paper's."""
-    table = _PAPER_TABLES.get((study.name, unseen), "")
+def _paper_table(group: Group, study: Study, unseen: bool) -> str:
+    """The name of the paper's table; none for phantoms, nor where a hospital was left out."""
+    comparable = group.is_papers and not group.setting.phantom
+    return _PAPER_TABLES.get((study.name, unseen), "") if comparable else ""
+
+
+def _paper_lines(group: Group, study: Study, datasets: Sequence[str], unseen: bool) -> dict[str, list[Cell]]:
+    """The paper's cells by its names of rows; none where no data set is the paper's."""
+    table = _paper_table(group, study, unseen)
     lines: dict[str, list[Cell]] = {}
-    for name in dict.fromkeys(entry.theirs for entry in study.entries) if table and not setting.phantom else ():
+    for name in dict.fromkeys(entry.theirs for entry in study.entries) if table else ():
         cells: list[Cell] = []
         for dataset in datasets:
-            figures = paper_figures(table, setting.labeled, name, dataset)
+            figures = paper_figures(table, group.setting.labeled, name, dataset)
             cells += [Cell(f"{figures[metric]:.2f}" if figures else "") for metric in METRICS]
             cells.append(Cell(""))
         if any(cell.text for cell in cells):
@@ -201,7 +214,7 @@ def _facts(group: Group, study: Study, datasets: Sequence[str], unseen: bool, be
     images = {name: len(_any_ids(study, name)) for name in datasets}
     facts = [f"{setting.sentence}; {told}."]
     facts.append(f"Images: {join([f'{name} {count}' for name, count in images.items()])}.")
-    facts.append(missing_cells(study, datasets, unseen))
+    facts.append(missing_cells(group, study, datasets, unseen))
     if beside and setting.size != SIZE:
         facts.append(
             f"Do not compare our HD95 and ASD with the paper's: ours are in pixels of {setting.size} × {setting.size}, "
@@ -222,10 +235,10 @@ def _any_ids(study: Study, dataset: str) -> tuple[str, ...]:
 
 
 def _records(
-    setting: Setting, study: Study, datasets: Sequence[str], unseen: bool, figures: Figures
+    group: Group, study: Study, datasets: Sequence[str], unseen: bool, figures: Figures
 ) -> list[dict[str, Any]]:
     """A line per row, data set, rule and metric, for programs."""
-    table = "" if setting.phantom else _PAPER_TABLES.get((study.name, unseen), "")
+    table, setting = _paper_table(group, study, unseen), group.setting
     records = []
     for entry in study.entries:
         for name in datasets:
