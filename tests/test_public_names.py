@@ -61,7 +61,7 @@ ARGUMENTS = {
 COMMAND_LINE = {
     "demo": "--out --iterations",
     "data list": "--root --store --json",
-    "data synth": "--out --count --size --seed --domains --workers --json",
+    "data synth": "--out --count --size --seed --variety --domains --workers --json",
     "data prepare": "--out --root --images --masks --unlabeled --name --datasets --size --workers --strict --json",
     "data split": "--data --protocol --leave-out --seed --out --datasets --unseen --fractions --lists --labeled --json",
     "data audit": "--data --split --out --json",
@@ -84,14 +84,15 @@ COMMAND_LINE = {
     "report": "runs --out",
 }
 SETTINGS = {
-    "data": "store split labeled batch_labeled batch_unlabeled weak workers",
+    "data": "store split labeled batch_labeled batch_unlabeled weak geometry scale aspect rotation shift strong_labeled "
+    "workers",
     "net": "name arguments",
-    "optimizer": "name lr momentum weight_decay power",
-    "train": "iterations validate_every save_every log_every pictures_every seed",
+    "optimizer": "name lr momentum weight_decay schedule power warmup",
+    "train": "iterations average choose_statistics validate_every save_every log_every pictures_every seed",
     "method": "recipe unsup freq feature threshold gamma prior prior_file momentum debias reconstruction ramp "
     "statistics",
 }
-NAMES = "supervised fpgm urpc bsnet ac_mt caussl bcpnet unimatch abd dycon cvbm pick"
+NAMES = "supervised fpgm fpgm_teacher urpc bsnet ac_mt caussl bcpnet unimatch abd dycon cvbm pick"
 BATCH = "image_l mask_l strong_l strong_mask_l weak_u strong_u boxes_u weak_m strong_m id_l id_u id_m"
 
 

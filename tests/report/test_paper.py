@@ -46,7 +46,7 @@ def test_what_the_paper_does_not_say(table: str, labeled: str, name: str, datase
 def test_every_row_of_its_tables_has_a_name_of_ours() -> None:
     in_domain = [name for name in paper.DATASETS if name not in paper.UNSEEN]
     for share in paper.SHARES:
-        for name in list(paper.METHODS.values())[1:]:
+        for name in list(paper.METHODS.values())[1:-1]:  # neither supervised nor ours is in its tables
             assert all(paper_figures("main", share, name, dataset) for dataset in in_domain)
             assert all(paper_figures("zero_shot", share, name, dataset) for dataset in paper.UNSEEN)
     for share in ("5%", "10%"):
