@@ -84,8 +84,8 @@ COMMAND_LINE = {
     "report": "runs --out",
 }
 SETTINGS = {
-    "data": "store split labeled batch_labeled batch_unlabeled weak geometry scale aspect rotation shift strong_labeled "
-    "workers",
+    "data": "store split labeled batch_labeled batch_unlabeled weak geometry scale aspect rotation shift "
+    "strong_labeled workers",
     "net": "name arguments",
     "optimizer": "name lr momentum weight_decay schedule power warmup",
     "train": "iterations average choose_statistics validate_every save_every log_every pictures_every seed",
