@@ -59,7 +59,7 @@ ARGUMENTS = {
     "fpgm.methods.Method.pictures": "self batch",
 }
 COMMAND_LINE = {
-    "demo": "--out --iterations",
+    "demo": "--out --iterations --seed",
     "data list": "--root --store --json",
     "data synth": "--out --count --size --seed --variety --domains --workers --json",
     "data prepare": "--out --root --images --masks --unlabeled --name --datasets --size --workers --strict --json",

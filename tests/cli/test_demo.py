@@ -16,6 +16,6 @@ def test_the_demo_writes_one_self_contained_page(tmp_path: Path, monkeypatch: py
     page = (out / "index.html").read_text()
     assert page.count("<img src='data:image/") == 5 and "http" not in page
     assert "phantom-f (unseen)" in page and "supervised" in page and "say nothing about real colonoscopy" in page
-    for method in ("supervised", "fpgm"):
+    for method in ("supervised", "fpgm", "fpgm_teacher"):
         assert len(list((out / method / "evaluation").glob("*.csv"))) == 6
     assert main(["demo", "--out", str(out), "--iterations", "4"]) == 0  # nothing is trained again

@@ -20,7 +20,6 @@ from PIL import Image
 
 from fpgm.cli import demo, main, serve
 from fpgm.data.synthetic import phantom
-from fpgm.training.trainer import Stopped
 from tests.serving.making import SIZE
 from tests.serving.running import make_run, picture, serving
 
@@ -129,7 +128,7 @@ def test_without_a_run_the_demo_s_is_trained_once(
     for _ in range(2):
         assert main(["serve", "--port", "0"]) == 0
     said = capsys.readouterr().out
-    assert said.count("training the demo's model in demo/fpgm") == 1
+    assert said.count("training the demo's model in demo/fpgm_teacher") == 1
     for app in served:
         about = TestClient(app, "http://localhost").get("/api/about").json()
         assert "phantoms" in about["note"] and "says nothing about real colonoscopy" in about["note"]
@@ -145,13 +144,13 @@ def test_its_training_can_be_interrupted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def stop(*_: object, **__: object) -> None:
-        raise Stopped(3)
+        raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "COUNT", 12)
-    monkeypatch.setattr("fpgm.training.run.train", stop)
+    monkeypatch.setattr("fpgm.experiments.processes.Processes.start", stop)
     assert main(command) == 130 and not served
-    assert "stopped before step 3, all is saved; the same command goes on" in capsys.readouterr().out
+    assert "the same command goes on" in capsys.readouterr().out
 
 
 def test_it_takes_the_place_of_the_demo() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fpgm.cli.terminal import console, print_json
-from fpgm.cli.watch import Display, duration
+from fpgm.cli.watch import Display, compute, duration
 
 if TYPE_CHECKING:
     from fpgm.data.splits import Split
@@ -100,7 +99,7 @@ def reproduce(
     if all(is_done(cell.folder) for cell in cells):
         return _show_outcomes(cells, [], output, json)
     computing = _engine(engine, jobs, threads, ray_address, accelerator, precision, output)
-    outcomes = _run(cells, computing, Display(output, len(cells), alone=jobs == 1 and engine == "local"))
+    outcomes = compute(cells, computing, Display(output, len(cells), alone=jobs == 1 and engine == "local"))
     return 130 if outcomes is None else _show_outcomes(cells, outcomes, output, json)
 
 
@@ -152,21 +151,6 @@ def _engine(
     if jobs > 1:
         return Processes(make_steps(accelerator, precision), jobs, threads)
     return Here(make_steps(accelerator, precision, output))
-
-
-def _run(cells: Sequence[Cell], engine: Engine, display: Display) -> list[Outcome] | None:
-    """Compute the cells; None if somebody stopped it."""
-    from fpgm.experiments.runner import run
-
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # how a batch system says Ctrl-C
-    try:
-        with display.progress:
-            return run(cells, engine, display)
-    except KeyboardInterrupt:
-        display.output.print(f"stopped with {display.done} of {len(cells)} runs done; the same command goes on")
-        return None
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _measure(

@@ -77,11 +77,13 @@ def _demo(output: Console) -> Path:
     """Return the run of `fpgm demo`, training it first where it is not there."""
     from fpgm.cli import demo
 
-    run = DEMO / "fpgm"
+    run = DEMO / demo.OURS
     if not (run / "model").is_dir():
         output.print(f"no run given: training the demo's model in {run}, once; this takes a minute or two")
         demo.draw_store(DEMO)
-        demo.train_method("fpgm", DEMO, demo.ITERATIONS, output)
+        cells = [cell for cell in demo.make_cells(DEMO, demo.ITERATIONS, 0) if cell.variant.name == demo.OURS]
+        if not demo.train_all(cells, output):
+            raise KeyboardInterrupt
     return run
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -10,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 if TYPE_CHECKING:
     from fpgm.experiments.plan import Cell
-    from fpgm.experiments.runner import Outcome
+    from fpgm.experiments.runner import Engine, Outcome
 
 
 class Display:
@@ -73,6 +75,21 @@ class Display:
 
     def _say(self, text: str) -> None:
         self.output.print(text, markup=False, highlight=False)
+
+
+def compute(cells: Sequence[Cell], engine: Engine, display: Display) -> list[Outcome] | None:
+    """Compute the cells; None if somebody stopped it."""
+    from fpgm.experiments.runner import run
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # how a batch system says Ctrl-C
+    try:
+        with display.progress:
+            return run(cells, engine, display)
+    except KeyboardInterrupt:
+        display.output.print(f"stopped with {display.done} of {len(cells)} runs done; the same command goes on")
+        return None
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def duration(seconds: float) -> str:

@@ -122,9 +122,7 @@ class _Scene:
     def radius(self) -> float:
         """Draw the radius of a polyp; in a wide scene small ones are as common as large ones."""
         low, high = self.look.radius
-        return (
-            float(np.exp(self.uniform(np.log(0.8 * low), np.log(1.3 * high)))) if self.wide else self.uniform(low, high)
-        )
+        return float(np.exp(self.uniform(np.log(low), np.log(1.4 * high)))) if self.wide else self.uniform(low, high)
 
     def polyps(self) -> list[tuple[float, float, float]]:
         """Centres in sight, and radii; where there is room, off the lumen and off each other."""
@@ -222,12 +220,12 @@ def _stretch(dx: Plane, dy: Plane, turn: float, aspect: float) -> tuple[Plane, P
 def _decoys(scene: _Scene) -> None:
     """Paint what looks like a polyp and is none: bulges and short folds of plain mucosa, bubbles, specks of stool."""
     u = scene.uniform
-    for _ in range(scene.rng.integers(0, 3)):  # bulges: relief alone, soft at the edge
+    for _ in range(scene.rng.integers(0, 2)):  # bulges: relief alone, soft at the edge
         dx, dy = _stretch(scene.x - u(-0.9, 0.9), scene.y - u(-0.9, 0.9), u(0, pi), u(0.2, 0.9))
         away = np.divide(_length(dx, dy), u(0.1, 0.4))
         lit = np.exp(-away * away) * (u(-0.3, 0.3) + u(0.2, 0.7) * (u(-1, 1) * dx + u(-1, 1) * dy) / (away * 0.3))
         scene.shade *= np.clip(1 + lit, 0.4, 1.6)
-    for _ in range(scene.rng.integers(0, 4)):  # bubbles: a bright rim and a glint; specks: a dark or yellow dot
+    for _ in range(scene.rng.integers(0, 3)):  # bubbles: a bright rim and a glint; specks: a dark or yellow dot
         dx, dy, radius = scene.x - u(-0.9, 0.9), scene.y - u(-0.9, 0.9), u(0.03, 0.12)
         q = np.divide(_length(dx, dy), radius)
         if u(0, 1) < 0.5:
@@ -246,7 +244,7 @@ def _polyp(scene: _Scene, lamp: Plane, spot: tuple[float, float, float]) -> npt.
     steep, edge, opacity = (0.4, 0.22, 0.75) if u(0, 1) < 0.3 else (u(0.8, 1.5), u(0.02, 0.1), 1.0)
     hue, rough = 0.0, 1.0
     if scene.wide:  # faint and strong ones, pale and red ones, smooth and rough ones
-        contrast, hue, rough = contrast * u(0.7, 1.4), u(-0.2, 0.3), u(0.3, 1.6)
+        contrast, hue, rough = contrast * u(0.8, 1.6), u(-0.2, 0.3), u(0.3, 1.6)
     # the lamp sits beside the lens, so a body is lit from the middle of the picture
     lx, ly = u(-0.3, 0.3) - 0.6 * spot[0], u(-0.3, 0.3) - 0.6 * spot[1]
     inner = np.minimum(q, 1)

@@ -37,9 +37,9 @@ class FPGMTeacher(Method):
     **Loss.** L = L_sup + λ(t) · L_unsup, both (cross-entropy + Dice) / 2. λ is 0 for the first `start` of the steps and
     then rises linearly to `weight` over `ramp` of them.
 
-    **Frequency prior.** Learnt from the edges of labelled polyps as in FPGM (Stage I). `alignment` says what is drawn
-    towards it (Stage II): nothing; an `augment`ed share of the student's images, labelled and unlabelled; or a third
-    `view` of all unlabelled images with a loss of its own, as in the paper.
+    **Frequency prior.** Learnt from the edges of labelled polyps as in FPGM (Stage I), and kept with the run.
+    `alignment` says what is drawn towards it (Stage II): nothing; a share of the student's images, labelled and
+    unlabelled (`augment`); or a third `view` of all unlabelled images with a loss of its own, as in the paper.
 
     Args:
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
@@ -112,9 +112,8 @@ class FPGMTeacher(Method):
 
     def before_step(self, batch: Batch, step: Step) -> None:
         """Stage I, and whether the unlabelled images take part from now on."""
-        if self.alignment != "none":
-            assert isinstance(self.align.prior, FrequencyPrior)
-            self.align.prior.update(batch.image_l, batch.mask_l)
+        assert isinstance(self.align.prior, FrequencyPrior)
+        self.align.prior.update(batch.image_l, batch.mask_l)
         if self.weight > 0 and self.began < 0 and self._may_begin(batch, step):
             self.began.fill_(step.index)
 
