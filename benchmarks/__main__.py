@@ -1,4 +1,7 @@
-"""``make bench``: every benchmark in a process of its own, one table of all, and docs/performance.md if none failed."""
+"""``make bench``: every benchmark in a process of its own, one table of all, and docs/performance.md if none failed.
+
+``python benchmarks NAME…`` runs some of them by name; ``demo``, which takes a quarter of an hour, only so.
+"""
 
 from __future__ import annotations
 
@@ -110,4 +113,6 @@ def main(scripts: Sequence[Path], page: Path) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:  # some by name: they print, and no page is written
+        sys.exit(len(run([HERE / f"{name}.py" for name in sys.argv[1:]])[1]))
     sys.exit(main([HERE / f"{name}.py" for name in ORDER], PAGE))

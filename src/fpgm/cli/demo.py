@@ -42,7 +42,7 @@ def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS, seed: int = 
 
     output, began = console(), time.monotonic()
     split = draw_store(out)
-    if not train_all(make_cells(out, iterations, seed), output):
+    if not train_all(make_cells(out, out / "store", iterations, seed), output):
         return 130
     labeled, unlabeled = len(split.labeled(LABELED)), len(split.unlabeled(LABELED))
     facts = [
@@ -71,8 +71,8 @@ def draw_store(out: Path) -> Split:
     return split
 
 
-def make_cells(out: Path, iterations: int, seed: int) -> list[Cell]:
-    """Return the demo's runs, slowest first, so that none is left alone at the end."""
+def make_cells(out: Path, store: Path, iterations: int, seed: int) -> list[Cell]:
+    """Return the demo's runs, OUT/NAME, slowest first, so that none is left alone at the end."""
     from fpgm.experiments.plan import Cell, Variant
 
     short = (
@@ -89,7 +89,7 @@ def make_cells(out: Path, iterations: int, seed: int) -> list[Cell]:
             labeled=LABELED,
             seed=seed,
             preset="mini",
-            store=(out / "store").resolve(),
+            store=store.resolve(),
             split="strict-0",
             settings=(*short, *PUBLISHED.get(name, ())),
             tables=("main",),

@@ -81,7 +81,9 @@ def _demo(output: Console) -> Path:
     if not (run / "model").is_dir():
         output.print(f"no run given: training the demo's model in {run}, once; this takes a minute or two")
         demo.draw_store(DEMO)
-        cells = [cell for cell in demo.make_cells(DEMO, demo.ITERATIONS, 0) if cell.variant.name == demo.OURS]
+        cells = [
+            cell for cell in demo.make_cells(DEMO, DEMO / "store", demo.ITERATIONS, 0) if cell.variant.name == demo.OURS
+        ]
         if not demo.train_all(cells, output):
             raise KeyboardInterrupt
     return run
