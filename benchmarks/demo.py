@@ -1,4 +1,4 @@
-"""The demo with five seeds: Dice of its three methods on both unseen clinics, and how often ours is ahead of both others.
+"""The demo with five seeds: Dice of its methods on both unseen clinics, and how often ours is ahead of the others.
 
 What was computed is kept in the folder given as the first argument, if one is.
 """
