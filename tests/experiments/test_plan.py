@@ -160,7 +160,7 @@ def test_rows_labels_and_seeds_of_hospitals_can_be_chosen(tmp_path: Path) -> Non
 
 
 def test_the_papers_tables_are_no_hospitals(tmp_path: Path) -> None:
-    assert set(PAPER) | {"hospitals"} == set(ROWS) and "hospitals" not in PAPER
+    assert {*PAPER, "ablation-teacher", "hospitals"} == set(ROWS) and "hospitals" not in PAPER
     assert not any("hospitals" in cell.tables for cell in make(tmp_path, *PAPER))
 
 
@@ -204,3 +204,11 @@ def test_a_split_is_drawn_once_and_kept(phantom_store: Path, tmp_path: Path) -> 
     (store / "splits" / "paper-0").rename(store / "splits" / "strict-0")
     with pytest.raises(ValueError, match="holds a split paper-0: rename"):
         find_split(store, STRICT, save=True)
+
+
+def test_the_teachers_parts_are_rows_that_make_a_run(tmp_path: Path) -> None:
+    cells = make(tmp_path, "ablation-teacher", preset="mini")
+    assert len(cells) == 3 * len(ROWS["ablation-teacher"]) and {cell.labeled for cell in cells} == {"5%"}
+    configs = [cell.config() for cell in cells]  # refuses an argument that the method does not have
+    assert {config.method for config in configs} == {"fpgm_teacher"}
+    assert len({config.model_dump_json(serialize_as_any=True) for config in configs}) == len(cells)

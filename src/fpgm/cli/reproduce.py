@@ -22,7 +22,9 @@ _STATES = {"done": "[green]done[/]", "kept": "[dim]done before[/]", "failed": "[
 
 
 def reproduce(
-    table: Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "hospitals", "all"],
+    table: Literal[
+        "main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "ablation-teacher", "hospitals", "all"
+    ],
     *,
     data: Path,
     out: Path,
@@ -50,7 +52,8 @@ def reproduce(
 
     Args:
         table: main and zero-shot (the same runs), ablation-loss, ablation-prior, gamma, or all of these, which are the
-            paper's; or hospitals, where each hospital of the store is left out of the training once.
+            paper's; ablation-teacher, the parts of fpgm_teacher one by one; or hospitals, where each hospital of the
+            store is left out of the training once.
         data: the store that `fpgm data prepare` or `fpgm data synth` made; its split PROTOCOL-0 is used, for hospitals
             a split hospitals-HOSPITAL-0 each, and made if it is not there.
         out: folder of all runs.

@@ -22,7 +22,7 @@ from fpgm.data.splits import Split, slug, some, split_name
 from fpgm.data.store import open_stores
 from fpgm.methods import METHODS
 
-Table = Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "hospitals"]
+Table = Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "ablation-teacher", "hospitals"]
 PAPER: tuple[Table, ...] = ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma")
 COMPARISONS: tuple[Table, ...] = ("main", "zero-shot", "hospitals")  # their rows are methods, of one's choice
 HOSPITAL_METHODS = ("supervised", "unimatch", "fpgm", "fpgm_teacher")  # rows of `hospitals` if none are chosen
@@ -50,7 +50,7 @@ class Fold:
     @property
     def tables(self) -> tuple[Table, ...]:
         """The tables that its cells may stand in."""
-        return ("hospitals",) if self.left_out else PAPER
+        return ("hospitals",) if self.left_out else (*PAPER, "ablation-teacher")
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,26 @@ def _gamma(value: float) -> Variant:
     return _fpgm(f"gamma-{value:g}", f"method.gamma={value:g}")
 
 
+def _teacher(name: str, *settings: str) -> Variant:
+    return Variant(f"fpgm_teacher-{name}", "fpgm_teacher", settings)
+
+
+_TEACHER = (
+    Variant("fpgm_teacher", "fpgm_teacher"),
+    _teacher("no-teacher", "method.teacher=false"),
+    _teacher("threshold", "method.selection=threshold"),
+    _teacher("class-threshold", "method.selection=threshold", "method.threshold=[0.95, 0.7]"),
+    _teacher("no-cutmix", "method.cutmix=false"),
+    _teacher("no-geometry", "data.geometry=0"),
+    _teacher("aligned-radial", "method.alignment=augment", "method.reconstruction=radial", "method.gamma=0.05"),
+    _teacher("aligned-ratio", "method.alignment=augment"),
+    _teacher("aligned-rising", "method.alignment=augment", "method.gamma_rises=true"),
+    _teacher("view-radial", "method.alignment=view", "method.reconstruction=radial", "method.gamma=0.05"),
+    _teacher("view-ratio", "method.alignment=view"),
+    _teacher("student-statistics", "method.statistics=student"),
+    _teacher("start-by-foreground", "method.start_foreground=0.5"),
+)
+
 ROWS: Mapping[Table, tuple[Variant, ...]] = {
     "main": _METHODS,
     "zero-shot": _METHODS,
@@ -88,6 +108,7 @@ ROWS: Mapping[Table, tuple[Variant, ...]] = {
     "ablation-prior": (_GENERIC, _LOW_PASS, FPGM),
     # the text names 0.05, which is `fpgm`, and 0.1; the other values of its figure are not given, these are ours
     "gamma": (_gamma(0.01), FPGM, _gamma(0.1), _gamma(0.2), _gamma(0.5)),
+    "ablation-teacher": _TEACHER,
     "hospitals": tuple(Variant(name, name) for name in HOSPITAL_METHODS),
 }
 LABELED: Mapping[Table, tuple[str, ...]] = {
@@ -96,10 +117,11 @@ LABELED: Mapping[Table, tuple[str, ...]] = {
     "ablation-loss": ("5%", "10%"),
     "ablation-prior": ("5%", "10%"),
     "gamma": ("5%", "10%"),
+    "ablation-teacher": ("5%",),
     "hospitals": ("5%",),
 }
 # The paper gives one figure per cell, and says "the same random seeds" without a number.
-SEEDS: Mapping[Table, tuple[int, ...]] = {**dict.fromkeys(PAPER, (0,)), "hospitals": (0, 1, 2)}
+SEEDS: Mapping[Table, tuple[int, ...]] = {**dict.fromkeys(ROWS, (0, 1, 2)), **dict.fromkeys(PAPER, (0,))}
 
 
 @dataclass(frozen=True)
