@@ -88,7 +88,7 @@ SETTINGS = {
     "strong_labeled workers",
     "net": "name arguments",
     "optimizer": "name lr momentum weight_decay schedule power warmup",
-    "train": "iterations average choose_statistics validate_every save_every log_every pictures_every seed",
+    "train": "iterations average half_size choose_statistics validate_every save_every log_every pictures_every seed",
     "method": "recipe unsup freq feature threshold gamma prior prior_file momentum debias reconstruction ramp "
     "statistics",
 }

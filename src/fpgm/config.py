@@ -69,6 +69,7 @@ class TrainConfig(Part):
 
     iterations: int = Field(30_000, ge=1)
     average: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights that are shipped; 0: none")
+    half_size: float = Field(0.0, ge=0, le=1, description="share of the steps, the first ones, at half the side")
     choose_statistics: bool = Field(False, description="let validation choose the batch-norm statistics to ship")
     validate_every: int = Field(200, ge=1)
     save_every: int = Field(200, ge=1)

@@ -18,6 +18,7 @@ from safetensors import safe_open
 from fpgm.card import read_card
 from fpgm.cli import main
 from fpgm.model import load_model
+from fpgm.nets import UNet
 from fpgm.spectrum import FrequencyPrior
 
 SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]
@@ -209,3 +210,21 @@ def test_validation_chooses_the_statistics_that_are_shipped(phantom_store: Path,
     chosen = f"{card.statistics.source}, 0.5 own" if card.statistics.own else card.statistics.source
     assert scores[chosen] == max(scores.values())
     assert "0.5 own" in (tmp_path / "run" / "model" / "MODEL_CARD.md").read_text()
+
+
+def test_the_first_steps_may_be_at_half_the_side(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    original = UNet.forward
+
+    def spy(net: UNet, image: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled():
+            seen.append(image.shape[-1])
+        return original(net, image)
+
+    monkeypatch.setattr(UNet, "forward", spy)
+    command = arguments(phantom_store, tmp_path / "run", method="fpgm_teacher", iterations=8)
+    assert main([*command, "train.half_size=0.5", "data.workers=0"]) == 0
+    assert seen == [32] * 4 + [64] * 4
+    assert FrequencyPrior.load(tmp_path / "run" / "prior.json").size.tolist() == [64, 64]

@@ -74,6 +74,11 @@ def _train(
 ) -> Trainer:
     """Make the parts of a run and bring it to its end."""
     pools = _pools(config)
+    if config.train.half_size and pools.labeled.size % 32:
+        raise ValueError(
+            f"train.half_size halves images of {pools.labeled.size} pixels, and networks halve them four times more: "
+            "prepare a store whose --size is a multiple of 32"
+        )
     _on_first(fabric, lambda: _claim(config, folder, resume, pools))
     method, optimizer = _build(config)
     trainer = _trainer(fabric, config, method, optimizer, folder)
@@ -205,6 +210,7 @@ def _trainer(fabric: Fabric, config: RunConfig, method: Method, optimizer: Optim
         power=config.optimizer.power,
         warmup=config.optimizer.warmup,
         average=config.train.average,
+        half_size=config.train.half_size,
         validate_every=config.train.validate_every,
         save_every=config.train.save_every,
         log_every=config.train.log_every,

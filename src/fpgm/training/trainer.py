@@ -56,6 +56,8 @@ class Trainer:
         warmup: steps over which the learning rate rises from 0.
         average: decay of the averaged weights that are validated and shipped instead of the raw ones; 0 for none. A
             method that ships a teacher has averaged them itself and is left alone.
+        half_size: share of the steps, from the first on, whose losses see images of half the side, at a quarter of the
+            cost. `before_step`, where priors are learnt, sees them whole.
         validate_every: steps between validations.
         save_every: steps between checkpoints.
         log_every: steps between rows of metrics.csv.
@@ -75,6 +77,7 @@ class Trainer:
         power: float = 0.9,
         warmup: int = 0,
         average: float = 0.0,
+        half_size: float = 0.0,
         validate_every: int = 200,
         save_every: int = 200,
         log_every: int = 10,
@@ -85,6 +88,7 @@ class Trainer:
         self.iterations, self.seed = iterations, seed
         self.schedule: Schedule = schedule
         self.power, self.warmup = power, warmup
+        self.half_size = half_size
         self.validate_every, self.save_every = validate_every, save_every
         self.log_every, self.pictures_every = log_every, pictures_every
         self.starts = dict(zip(first_steps(method.stages, iterations), method.stages, strict=True))
@@ -176,6 +180,8 @@ class Trainer:
             group["lr"] = learning_rate(rate, index, self.iterations, self.schedule, self.power, self.warmup)
         with torch.no_grad():
             self.method.before_step(batch, step)
+        if index < self.half_size * self.iterations:
+            batch = batch.halved()
         self.model.train()
         terms: dict[str, Tensor] = self.model(Given(batch, step))
         loss = torch.stack(list(terms.values())).sum()
