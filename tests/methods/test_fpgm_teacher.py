@@ -62,8 +62,9 @@ def test_a_share_keeps_foreground_where_a_threshold_keeps_none() -> None:
     assert keep[labels == 1].all() and not keep[labels == 0].any()
 
 
-def test_terms_are_those_of_a_plainly_written_step(batch: Batch) -> None:
-    method = build(share=0.8, weight=0.5)
+@pytest.mark.parametrize("cutmix", ["none", "unlabeled", "labeled"])
+def test_terms_are_those_of_a_plainly_written_step(batch: Batch, cutmix: Any) -> None:
+    method = build(share=0.8, weight=0.5, cutmix=cutmix)
     other = copy.deepcopy(method)
     method.before_step(batch, step())
     terms = method.losses(batch, step())
@@ -77,8 +78,12 @@ def test_terms_are_those_of_a_plainly_written_step(batch: Batch) -> None:
     mixed, target, kept = batch.strong_u[0].clone(), labels.clone(), keep.clone()
     for i, box in enumerate(batch.boxes_u[0]):
         before = (i - 1) % len(labels)
-        mixed[i][:, box] = batch.strong_u[0][before][:, box]
-        target[i][box], kept[i][box] = labels[before][box], keep[before][box]
+        if cutmix == "unlabeled":
+            mixed[i][:, box] = batch.strong_u[0][before][:, box]
+            target[i][box], kept[i][box] = labels[before][box], keep[before][box]
+        elif cutmix == "labeled":
+            mixed[i][:, box] = batch.image_l[i][:, box]
+            target[i][box], kept[i][box] = batch.mask_l[i][box], True
     logits = other.net(torch.cat((batch.image_l, mixed)))
     assert torch.equal(terms["sup"], cross_entropy_dice(logits[:4], batch.mask_l))
     assert torch.equal(terms["unsup"], 0.5 * cross_entropy_dice(logits[4:], target, mask=kept))

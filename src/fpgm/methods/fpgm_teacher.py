@@ -15,6 +15,7 @@ from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align
 from fpgm.spectrum.align import Reconstruction
 
 Selection = Literal["share", "threshold"]
+Mix = Literal["none", "unlabeled", "labeled"]
 Alignment = Literal["none", "augment", "view"]
 TeacherStatistics = Literal["clean", "student"]
 LOOK_EVERY = 20  # steps between looks at the teacher's foreground, where the start depends on it
@@ -31,8 +32,9 @@ class FPGMTeacher(Method):
     are kept: a fixed threshold keeps background alone for thousands of steps, because background passes it first, and
     then teaches nothing else.
 
-    **Student.** One pass over the labelled images and the strong views together. With `cutmix`, a box of each strong
-    view, its labels and its kept pixels come from the image before it in the batch.
+    **Student.** One pass over the labelled images and the strong views together. Boxes of the strong views come from
+    other images (`cutmix`): from labelled ones, with their true masks, or from the unlabelled image before it in the
+    batch, with its pseudo-labels.
 
     **Loss.** L = L_sup + λ(t) · L_unsup, both (cross-entropy + Dice) / 2. λ is 0 for the first `start` of the steps and
     then rises linearly to `weight` over `ramp` of them.
@@ -50,7 +52,7 @@ class FPGMTeacher(Method):
         selection: which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
         share: of the pixels of each class.
         threshold: confidence that a pseudo-label needs, for all classes or (background, foreground).
-        cutmix: mix the strong views.
+        cutmix: what is pasted into the strong views: boxes of `labeled` or `unlabeled` images, or `none`.
         weight: λ at the end of its rise; 0 leaves the unlabelled images out.
         start: share of the steps before unlabelled images take part.
         start_foreground: where above 0, they take part as soon as the teacher finds this many times the foreground of
@@ -75,9 +77,9 @@ class FPGMTeacher(Method):
         selection: Selection = "share",
         share: float = 0.8,
         threshold: float | tuple[float, float] = 0.95,
-        cutmix: bool = True,
+        cutmix: Mix = "labeled",
         weight: float = 1.0,
-        start: float = 0.4,
+        start: float = 0.2,
         start_foreground: float = 0.0,
         ramp: float = 0.2,
         alignment: Alignment = "none",
@@ -99,11 +101,12 @@ class FPGMTeacher(Method):
         for value in pair:
             _check_shares(threshold=value)
         self.thresholds = pair
-        self.cutmix, self.weight = cutmix, weight
+        self.cutmix: Mix = cutmix
+        self.weight = weight
         self.start, self.start_foreground, self.ramp = start, start_foreground, ramp
         self.alignment, self.aligned_share, self.gamma_rises = alignment, aligned, gamma_rises
         self.align = SpectralAlignment(FrequencyPrior(momentum, debias=True), gamma, reconstruction)
-        self.views = Views(unlabeled=weight > 0, strong=int(weight > 0), cutmix=weight > 0 and cutmix)
+        self.views = Views(unlabeled=weight > 0, strong=int(weight > 0), cutmix=weight > 0 and cutmix != "none")
         self.register_buffer("began", torch.tensor(-1))  # the step at which unlabelled images began to take part
 
     def predictor(self) -> nn.Module:
@@ -170,16 +173,19 @@ class FPGMTeacher(Method):
         return labels, most_confident(confidence, labels, self.share)
 
     def _mix(self, batch: Batch, labels: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """CutMix of the strong views with the image before each in the batch."""
+        """CutMix: strong views with boxes of other images, their labels and the pixels that count."""
         view = batch.strong_u[0]
-        if not self.cutmix:
+        if self.cutmix == "none":
             return view, labels, keep
-        box = batch.boxes_u[0]
-        return (
-            paste(view.roll(1, 0), view, box),
-            paste(labels.roll(1, 0), labels, box),
-            paste(keep.roll(1, 0), keep, box),
+        if self.cutmix == "labeled":
+            chosen = torch.arange(len(view), device=view.device) % len(batch.image_l)
+            others = batch.image_l[chosen], batch.mask_l[chosen], torch.ones_like(keep)
+        else:
+            others = view.roll(1, 0), labels.roll(1, 0), keep.roll(1, 0)
+        image, target, kept = (
+            paste(*pair, batch.boxes_u[0]) for pair in zip(others, (view, labels, keep), strict=True)
         )
+        return image, target, kept
 
     @torch.no_grad()
     def aligned(self, image: Tensor, step: Step) -> Tensor:
