@@ -26,6 +26,7 @@ ORDER = (
     *("spectrum", "step", "methods", "metrics", "prepare", "audit", "streams", "synthetic"),
     *("inference", "evaluation", "serve", "growth"),
 )
+BY_NAME = ("demo",)  # run only when asked for
 HEAD = ["part", "what", "ours", "beside", "", "ratio", "target", "met"]
 PEERS = ("medpy", "monai", "kornia", "onnxruntime", "pillow")
 

@@ -17,6 +17,7 @@ from hypothesis import settings
 settings.register_profile("fpgm", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("fpgm")
 
+DRAWN = ["--count", "20", "--size", "64", "--workers", "1", "--variety", "plain"]  # what `phantom_store` holds
 REAL_DATA = Path(os.environ.get("FPGM_REAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
@@ -34,7 +35,6 @@ def phantom_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from fpgm.cli import main
 
     folder = tmp_path_factory.mktemp("phantoms")
-    drawn = ["--count", "20", "--size", "64", "--workers", "1", "--variety", "plain"]
-    assert main(["data", "synth", "--out", str(folder), *drawn]) == 0
+    assert main(["data", "synth", "--out", str(folder), *DRAWN]) == 0
     assert main(["data", "split", "--data", str(folder), "--protocol", "strict"]) == 0
     return folder

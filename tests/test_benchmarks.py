@@ -79,5 +79,6 @@ def test_the_page_does_not_name_the_machine(bench: ModuleType) -> None:
 
 
 def test_every_benchmark_is_run_and_can_be_imported(bench: ModuleType) -> None:
-    assert set(bench.ORDER) == {path.stem for path in BENCHMARKS.glob("*.py")} - {"__main__", "harness"}
-    subprocess.run([sys.executable, "-c", f"import {', '.join(bench.ORDER)}"], cwd=BENCHMARKS, check=True)
+    known = (*bench.ORDER, *bench.BY_NAME)
+    assert set(known) == {path.stem for path in BENCHMARKS.glob("*.py")} - {"__main__", "harness"}
+    subprocess.run([sys.executable, "-c", f"import {', '.join(known)}"], cwd=BENCHMARKS, check=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fpgm.cli import main
+from tests.conftest import DRAWN
 from tests.data.pictures import content
 from tests.faults.making import cut, refusal, works
 from tests.training.test_run import arguments, rows, same
@@ -25,7 +26,7 @@ def test_store(phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     said = refusal(capsys, arguments(store, tmp_path / "run"))
     assert f"{store / 'phantom-c' / 'data.h5'} cannot be read" in said and "fpgm data synth --out STORE" in said
     assert not (tmp_path / "run" / "config.yaml").exists()
-    works(["data", "synth", "--out", str(store), "--count", "20", "--size", "64", "--workers", "1"])
+    works(["data", "synth", "--out", str(store), *DRAWN])
     assert content(store) == before
 
 
