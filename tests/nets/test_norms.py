@@ -26,10 +26,10 @@ SMALL = (4, 8, 8, 16, 16)
 SHAPES = [
     (16, 32, 4, 4),
     (3, 5, 7, 3),
-    (2, 8, 33, 35),
-    (3, 16, 24, 40),
+    (2, 16, 33, 35),
+    (3, 32, 24, 40),
     (1, 8, 48, 48),
-    (4, 1, 96, 96),
+    (4, 1, 150, 150),
     (2, 9, 1, 2000),
 ]
 
@@ -82,7 +82,7 @@ def test_values_and_gradients_are_torchs(
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4 * float(theirs.abs().max()))
 
 
-@pytest.mark.parametrize("small", [0, 2**13], ids=["image by image", "side by side"])
+@pytest.mark.parametrize("small", [0, 2**16], ids=["image by image", "side by side"])
 @pytest.mark.parametrize("shape", [(3, 2, 4, 5), (2, 3, 1, 2), (1, 2, 3, 3), (5, 1, 2, 2)], ids=str)
 def test_gradients_in_double_precision(shape: tuple[int, ...], small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(norms, "_SMALL", small)
@@ -96,7 +96,7 @@ def test_gradients_in_double_precision(shape: tuple[int, ...], small: int, monke
     assert torch.autograd.gradcheck(normalised, (maps, weight, bias))
 
 
-@pytest.mark.parametrize("shape", [(4, 16, 4, 4), (4, 8, 40, 40)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 16, 4, 4), (4, 16, 40, 52)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_keeps_its_type_and_computes_in_float32(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     layer, maps = layer_of(shape[1]), draw(*shape).to(dtype).requires_grad_()
@@ -113,18 +113,18 @@ def test_half_precision_keeps_its_type_and_computes_in_float32(shape: tuple[int,
 
 
 def test_a_large_mean_does_not_drown_a_small_deviation() -> None:
-    for shape in ((4, 16, 4, 4), (4, 8, 40, 40)):
+    for shape in ((4, 16, 4, 4), (4, 16, 40, 52)):
         maps = (1000 + torch.randn(shape, dtype=torch.float64)).to(memory_format=torch.channels_last)
         expected = F.leaky_relu(F.instance_norm(maps), 0.01)
         torch.testing.assert_close(InstanceNormLeakyReLU(shape[1])(maps.float()).double(), expected, rtol=0, atol=2e-3)
 
 
 def test_maps_that_are_neither_layout_and_constant_maps() -> None:
-    layer, wide = layer_of(8), draw(4, 16, 40, 40)
+    layer, wide = layer_of(16), draw(4, 32, 40, 40)
     torch.testing.assert_close(layer(wide[:, ::2]), torchs(layer, wide[:, ::2]), rtol=1e-4, atol=1e-5)
-    turned = draw(4, 8, 40, 30).transpose(2, 3)
+    turned = draw(4, 16, 40, 30).transpose(2, 3)
     torch.testing.assert_close(layer(turned), torchs(layer, turned), rtol=1e-4, atol=1e-5)
-    constant = torch.full((3, 8, 40, 40), 7.0).to(memory_format=torch.channels_last).requires_grad_()
+    constant = torch.full((3, 16, 40, 40), 7.0).to(memory_format=torch.channels_last).requires_grad_()
     flat = layer(constant)
     # the mean of equal numbers is rounded, and what is left of them is divided by the root of 1e-5
     shift = F.leaky_relu(layer.bias, 0.01).view(1, -1, 1, 1).expand_as(flat)

@@ -17,7 +17,7 @@ Norm = Literal["batch", "instance", "mixed"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
 FINE_LEVELS = 2  # how many levels "mixed" normalises by instance
 SLOPE = 0.01  # of the leaky ReLU, torch's default
-_SMALL = 2**13  # values per image up to which copying the maps costs less than a call per image
+_SMALL = 2**16  # bytes per image up to which copying the maps costs less than a call per image
 
 
 def level_norms(norm: str, levels: int) -> list[str]:
@@ -60,7 +60,7 @@ class InstanceNormLeakyReLU(nn.InstanceNorm2d):
         plain = input.ndim != 4 or input.device.type != "cpu" or input.is_contiguous()
         if plain or torch.compiler.is_compiling():
             return F.leaky_relu(super().forward(input), SLOPE)
-        if len(input) == 1 or input[0].numel() <= _SMALL:
+        if len(input) == 1 or input.nbytes <= _SMALL * len(input):
             return F.leaky_relu_(_side_by_side(input, self.weight, self.bias, self.eps), SLOPE)
         maps = input.contiguous(memory_format=torch.channels_last)
         normalised: Tensor = _ImageByImage.apply(maps, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
