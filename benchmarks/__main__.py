@@ -23,7 +23,7 @@ from fpgm.files import write_text
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 ORDER = (
-    *("spectrum", "step", "methods", "metrics", "prepare", "audit", "streams", "synthetic"),
+    *("spectrum", "step", "norms", "methods", "metrics", "prepare", "audit", "streams", "synthetic"),
     *("inference", "evaluation", "serve", "growth"),
 )
 BY_NAME = ("demo",)  # run only when asked for
@@ -44,7 +44,8 @@ on {machine}.
 
 Both sides of every row are measured in this one run. They take turns in one process, and the least time of each counts:
 what it costs when nothing else runs. (What takes seconds or a process of its own, as the released loop, a server or
-peak memory, is measured right before or after its other side; a metric's time is the median over pairs of masks.)
+peak memory, is measured right before or after its other side; a metric's time is the median over pairs of masks,
+a normalisation's ratio the median over turns, of processor time.)
 `OMP_WAIT_POLICY=PASSIVE` keeps waiting threads from taking the processor of others. A ratio is our cost over the
 other's, so less is better; *as fast* turns it round. Times are this machine's; run it on yours.
 

@@ -44,9 +44,8 @@ def test_profile_of_a_broadcast_profile_is_the_profile(height: int, width: int, 
 def test_convention_radius_is_the_floored_distance_in_index_units() -> None:
     radius = radius_grid(8, 8)
     assert radius[0, 0] == 0 and radius[0, 4] == 4 and radius[3, 4] == 5
-    assert float(radius[7, 1]) == pytest.approx(
-        2**0.5, rel=1e-15
-    )  # torch's root may be off by a bit; those of squares are exact
+    # torch's root may be off by the last bit; those of squares are exact
+    assert float(radius[7, 1]) == pytest.approx(2**0.5, rel=1e-15)
     plane = torch.zeros(8, 8)
     plane[1, 1] = 8  # distance 1.41: one of the eight frequencies of ring 1
     assert radial_profile(plane).tolist() == [0, 1, 0, 0]

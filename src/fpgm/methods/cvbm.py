@@ -42,7 +42,7 @@ class TwoDecoders(nn.Module):
     def __init__(self, net: Backbone) -> None:
         super().__init__()
         self.net = net
-        self.background = Decoder(2, net.channels)
+        self.background = Decoder(2, net.channels, net.norm)
         self.mixing = nn.Conv2d(4, 2, 1)
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:

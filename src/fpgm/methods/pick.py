@@ -107,8 +107,8 @@ class PICK(Method):
             raise ValueError(f"PICK adds decoders to an encoder and needs a Backbone, not {type(net).__name__}")
         self.stages = copy_paste_stages(pretrain)
         self.net = net
-        self.painter = Decoder(3, net.channels)
-        self.auxiliary = Decoder(2, net.channels)
+        self.painter = Decoder(3, net.channels, net.norm)
+        self.auxiliary = Decoder(2, net.channels, net.norm)
         self.inpaint, self.early, self.mask_fill, self.clamp = inpaint, early, mask_fill, clamp
         self.aux_flip, self.aux_with_labeled = aux_flip, aux_with_labeled
 

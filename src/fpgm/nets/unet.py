@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from fpgm.nets.norms import Norm, level_norms, norm_and_activation
+
 CHANNELS = (16, 32, 64, 128, 256)
 DROPOUT = (0.05, 0.1, 0.2, 0.3, 0.5)
 
@@ -24,9 +26,11 @@ class Backbone(nn.Module, abc.ABC):
 
     Attributes:
         channels: channels of the feature maps, in the order of `encode`.
+        norm: normalisation of the network; a `Decoder` that a method puts beside it takes the same.
     """
 
     channels: tuple[int, ...]
+    norm: Norm = "batch"
 
     @abc.abstractmethod
     def encode(self, image: Tensor) -> list[Tensor]:
@@ -58,31 +62,32 @@ class Dropout(nn.Dropout):
 
 
 class Block(nn.Sequential):
-    """Twice 3 × 3 convolution, batch norm and leaky ReLU, with dropout between: (B, C, H, W) → (B, K, H, W)."""
+    """Twice 3 × 3 convolution, normalisation and leaky ReLU, with dropout between: (B, C, H, W) → (B, K, H, W)."""
 
-    def __init__(self, in_channels: int, out_channels: int, dropout: float = 0.0) -> None:
+    def __init__(self, in_channels: int, out_channels: int, dropout: float = 0.0, norm: str = "batch") -> None:
         super().__init__(
             nn.Conv2d(in_channels, out_channels, 3, padding=1),
-            nn.BatchNorm2d(out_channels),
-            nn.LeakyReLU(inplace=True),
+            *norm_and_activation(norm, out_channels),
             Dropout(dropout),
             nn.Conv2d(out_channels, out_channels, 3, padding=1),
-            nn.BatchNorm2d(out_channels),
-            nn.LeakyReLU(inplace=True),
+            *norm_and_activation(norm, out_channels),
         )
 
 
 class Encoder(nn.Module):
     """Blocks with 2 × 2 max-pooling between them: (B, C, H, W) → maps (B, c_i, H / 2^i, W / 2^i)."""
 
-    def __init__(self, in_channels: int = 3, channels: Sequence[int] = CHANNELS, dropout: float = 1.0) -> None:
+    def __init__(
+        self, in_channels: int = 3, channels: Sequence[int] = CHANNELS, dropout: float = 1.0, norm: Norm = "batch"
+    ) -> None:
         super().__init__()
         if len(channels) != len(DROPOUT):
             raise ValueError(f"channels are {tuple(channels)}: give {len(DROPOUT)} numbers, one per level")
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout is {dropout}: give a factor of the paper's probabilities, from 0 to 1")
         widths = itertools.pairwise((in_channels, *channels))
-        self.blocks = nn.ModuleList(Block(*width, dropout * p) for width, p in zip(widths, DROPOUT, strict=True))
+        levels = zip(widths, DROPOUT, level_norms(norm, len(channels)), strict=True)
+        self.blocks = nn.ModuleList(Block(*width, dropout * p, own) for width, p, own in levels)
         self.pool = nn.MaxPool2d(2)
 
     def forward(self, image: Tensor) -> list[Tensor]:
@@ -96,11 +101,11 @@ class Encoder(nn.Module):
 class Up(nn.Module):
     """Halve the channels, double the side, join the skip map: (B, C, H, W), (B, K, 2H, 2W) → (B, K, 2H, 2W)."""
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, norm: str = "batch") -> None:
         super().__init__()
         self.reduce = nn.Conv2d(in_channels, out_channels, 1)
         self.upsample = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
-        self.block = Block(2 * out_channels, out_channels)
+        self.block = Block(2 * out_channels, out_channels, norm=norm)
 
     def forward(self, deep: Tensor, skip: Tensor) -> Tensor:
         """The map one level up."""
@@ -114,14 +119,17 @@ class Decoder(nn.Module):
     Args:
         out_channels: K, classes, or 3 to paint a picture.
         channels: channels of the encoder's maps.
+        norm: as that of the network: `net.norm`.
 
     Attributes:
         head: the last 3 × 3 convolution, from the finest map to the output.
     """
 
-    def __init__(self, out_channels: int = 2, channels: Sequence[int] = CHANNELS) -> None:
+    def __init__(self, out_channels: int = 2, channels: Sequence[int] = CHANNELS, norm: Norm = "batch") -> None:
         super().__init__()
-        self.ups = nn.ModuleList(Up(deep, skip) for deep, skip in itertools.pairwise(reversed(channels)))
+        norms = level_norms(norm, len(channels))[-2::-1]  # of all levels but the deepest, coarsest first
+        widths = itertools.pairwise(reversed(channels))
+        self.ups = nn.ModuleList(Up(deep, skip, own) for (deep, skip), own in zip(widths, norms, strict=True))
         self.head = nn.Conv2d(channels[0], out_channels, 3, padding=1)
 
     def maps(self, features: Sequence[Tensor]) -> list[Tensor]:
@@ -147,15 +155,23 @@ class UNet(Backbone):
         classes: K.
         channels: c0 … c4; smaller ones make a network for quick trials.
         dropout: factor of the paper's dropout probabilities; 0 for a short training.
+        norm: "batch", the paper's; "instance", each map by its own mean and variance, so that no image depends on the
+            others of its batch; or "mixed", instance norm on the two finest levels and batch norm on the others.
     """
 
     def __init__(
-        self, in_channels: int = 3, classes: int = 2, channels: Sequence[int] = CHANNELS, dropout: float = 1.0
+        self,
+        in_channels: int = 3,
+        classes: int = 2,
+        channels: Sequence[int] = CHANNELS,
+        dropout: float = 1.0,
+        norm: Norm = "batch",
     ) -> None:
         super().__init__()
         self.channels = tuple(channels)
-        self.encoder = Encoder(in_channels, self.channels, dropout)
-        self.decoder = Decoder(classes, self.channels)
+        self.norm = norm
+        self.encoder = Encoder(in_channels, self.channels, dropout, norm)
+        self.decoder = Decoder(classes, self.channels, norm)
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """Five maps: (B, c0, H, W), (B, c1, H/2, W/2) … (B, c4, H/16, W/16); H and W divisible by 16."""
