@@ -29,7 +29,7 @@ class FPGMTeacher(Method):
     then on it passes the weak views in training mode, so that they are statistics of many clean images.
 
     **Pseudo-labels.** The teacher's most likely class. Of each class, the `share` most confident pixels of the batch
-    are kept: a fixed threshold keeps background alone for thousands of steps, because background passes it first, and
+    are kept: a fixed threshold keeps hardly anything but background at first, because background passes it first, and
     then teaches nothing else.
 
     **Student.** One pass over the labelled images and the strong views together. Boxes of the strong views come from
