@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "files": set(),
     "spectrum": {"_version", "files"},
     "losses": set(),
-    "nets": set(),
+    "nets": {"files"},
     "metrics": set(),
     "data": {"_version", "files"},
     "methods": {"data", "losses", "nets", "spectrum"},

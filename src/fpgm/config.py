@@ -49,6 +49,7 @@ class NetConfig(Part):
     """Which network, by its name in fpgm.nets."""
 
     name: str = "unet"
+    pretrained: bool = Field(False, description="start from weights learnt on ImageNet, where the network has some")
     arguments: dict[str, Any] = {}
 
 
@@ -149,7 +150,7 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
         section, _, name = key.partition(".")
         record.setdefault("arguments" if section == "method" else section, {})[name] = _read_yaml(text, setting)
         if key == "net.name":
-            record["net"]["arguments"] = {}  # a preset's arguments are those of its own network
+            record["net"] = {"name": record["net"]["name"]}  # what else a preset says is of its own network
     return _build(record, "the settings")
 
 

@@ -47,7 +47,7 @@ def test_monai_networks_map_images_to_logits_and_train(name: str, arguments: dic
         ("UNet", "near it: unet"),
         ("monai:BasicUnet", "near it: monai:BasicUNet"),
         ("monai:Transchex", "no network is called"),  # exists, but segments nothing
-        ("qqqqqq", "give unet, or monai: and a class of monai.networks.nets"),
+        ("qqqqqq", "give unet, lite_unet, or monai: and a class of monai.networks.nets"),
     ],
 )
 def test_unknown_names_are_met_with_near_ones(name: str, message: str) -> None:

@@ -147,13 +147,16 @@ def fresh_copy(module: Module) -> Module:
     """Return a second network: the same layers, initialised anew by each layer's own scheme.
 
     Layers draw from torch's generator, which the run seeds before it builds: for the paper's UNet the weights are
-    those of a second `UNet(...)` built right after the first. Trained weights of the original are not taken over.
+    those of a second `UNet(...)` built right after the first. Trained weights of the original are not taken over;
+    a pretrained encoder is the same in both.
     """
     other = copy.deepcopy(module)
     for layer in other.modules():
         reset = getattr(layer, "reset_parameters", None)
         if callable(reset):
             reset()
+    if isinstance(other, Backbone) and other.pretrained:
+        other.load_pretrained()
     pairs = zip(module.parameters(), other.parameters(), strict=True)
     if all(torch.equal(old, new) for old, new in pairs):
         raise ValueError(

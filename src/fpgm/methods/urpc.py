@@ -13,7 +13,7 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, kl_divergence
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import staircase
-from fpgm.nets import UNet
+from fpgm.nets import Backbone
 
 LOWEST = -18.0  # log-probability; without a floor one depth that is confidently wrong makes the KL endless
 
@@ -32,21 +32,22 @@ class URPC(Method):
     the code's fifth head, never used, is left out; weak views are those of all methods here, without odd angles.
 
     Args:
-        net: the UNet; three more heads are put on its decoder, with PyTorch's default initialisation.
+        net: a network whose decoder has four depths or more; the three before the finest get heads of their own, with
+            PyTorch's default initialisation.
         consistency: final λ; 0 leaves the term out, but unlabelled images stay in the pass for batch norm.
         ramp: share of the training over which λ rises; 0 for the final value from the start.
     """
 
     views = Views()
 
-    def __init__(self, net: UNet, consistency: float = 0.1, ramp: float = 1.0) -> None:
+    def __init__(self, net: Backbone, consistency: float = 0.1, ramp: float = 1.0) -> None:
         super().__init__()
-        if not isinstance(net, UNet):
-            raise ValueError(f"urpc predicts at every depth of the UNet's decoder: give unet, not {type(net).__name__}")
+        if not isinstance(net, Backbone):
+            raise ValueError(f"urpc predicts at several depths of a decoder: give unet, not {type(net).__name__}")
         self.net = net
         self.consistency, self.ramp = consistency, ramp
         classes = net.decoder.head.out_channels
-        self.heads = nn.ModuleList(nn.Conv2d(width, classes, 3, padding=1) for width in net.channels[1:-1])
+        self.heads = nn.ModuleList(nn.Conv2d(width, classes, 3, padding=1) for width in net.channels[1:4])
 
     def predictor(self) -> nn.Module:
         """The network, whose own head is the finest depth."""
@@ -61,7 +62,7 @@ class URPC(Method):
                 itself always goes on with clean maps.
         """
         *coarse, finest = self.net.decoder.maps(self.net.encode(image))
-        seen = coarse[::-1]
+        seen = coarse[:-4:-1]
         if generator is not None:
             moves: Sequence[Callable[[Tensor, Generator], Tensor]] = (multiply_noise, drop_attention, drop_values)
             seen = [move(map_, generator) for move, map_ in zip(moves, seen, strict=True)]

@@ -27,10 +27,18 @@ class Backbone(nn.Module, abc.ABC):
     Attributes:
         channels: channels of the feature maps, in the order of `encode`.
         norm: normalisation of the network; a `Decoder` that a method puts beside it takes the same.
+        decoder: what `decode` calls, for methods that look at its maps.
+        pretrained: whether `load_pretrained` was called.
     """
 
     channels: tuple[int, ...]
     norm: Norm = "batch"
+    decoder: Decoder
+    pretrained: bool = False
+
+    def load_pretrained(self) -> None:
+        """Take over weights learnt on other images, where the network has some."""
+        raise ValueError(f"{type(self).__name__} has no pretrained weights: set net.pretrained=false")
 
     @abc.abstractmethod
     def encode(self, image: Tensor) -> list[Tensor]:

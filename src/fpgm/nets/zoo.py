@@ -1,4 +1,4 @@
-"""A network by name: the paper's UNet, or any 2-D segmentation network of MONAI."""
+"""A network by name: the paper's UNet, one with a pretrained encoder, or any 2-D segmentation network of MONAI."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from fpgm.nets.lite_unet import LiteUNet
 from fpgm.nets.unet import UNet
 
 _PREFIX = "monai:"
@@ -17,8 +18,9 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
     """Build a network that maps (B, C, H, W) images to (B, K, H, W) logits.
 
     Args:
-        name: "unet", the paper's, which every method takes; or "monai:" and the name of a class of
-            `monai.networks.nets`, for example "monai:BasicUNet", for methods that need logits only.
+        name: "unet", the paper's; "lite_unet", a UNet on EfficientNet-Lite0, whose encoder can start from ImageNet
+            weights; every method takes both. Or "monai:" and the name of a class of `monai.networks.nets`, for example
+            "monai:BasicUNet", for methods that need logits only.
         in_channels: C.
         classes: K.
         **kwargs: further arguments of the network, for example backbone="efficientnet-b0" for
@@ -26,12 +28,18 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
     """
     if name == "unet":
         return _call(name, UNet, {"in_channels": in_channels, "classes": classes, **kwargs})
+    if name == "lite_unet" and in_channels == 3:
+        return _call(name, LiteUNet, {"classes": classes, **kwargs})
     networks = _monai_networks() if name.startswith(_PREFIX) else {}
     if name not in networks:
-        near = difflib.get_close_matches(name, ["unet", *networks], n=4, cutoff=0.5)
+        near = difflib.get_close_matches(name, ["unet", "lite_unet", *networks], n=4, cutoff=0.5)
         raise ValueError(
             f"no network is called {name!r}; "
-            + (f"near it: {', '.join(near)}" if near else "give unet, or monai: and a class of monai.networks.nets")
+            + (
+                f"near it: {', '.join(near)}"
+                if near
+                else "give unet, lite_unet, or monai: and a class of monai.networks.nets"
+            )
         )
     shape = {"spatial_dims": 2, "in_channels": in_channels, "out_channels": classes}
     return _call(name, networks[name], {**shape, **kwargs})

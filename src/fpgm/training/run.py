@@ -28,7 +28,7 @@ from fpgm.data.streams import Pool, Stream
 from fpgm.files import sole_writer, write_text
 from fpgm.methods import METHODS, Method
 from fpgm.model import save_model
-from fpgm.nets import build
+from fpgm.nets import Backbone, build
 from fpgm.nets.statistics import ImageBatches, choose_statistics
 from fpgm.spectrum import FrequencyPrior
 from fpgm.training.telemetry import Telemetry
@@ -186,6 +186,10 @@ def _build(config: RunConfig) -> tuple[Method, Optimizer]:
     """Make method and optimiser; the seed alone decides the first weights."""
     torch.manual_seed(config.train.seed)
     net = build(config.net.name, **config.net.arguments)
+    if config.net.pretrained:
+        if not isinstance(net, Backbone):
+            raise ValueError(f"{config.net.name} has no pretrained weights: set net.pretrained=false")
+        net.load_pretrained()
     method = METHODS[config.method](net, **dict(config.arguments))  # type: ignore[call-arg]  # checked by config
     method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
     return method, make_optimizer(method, config.optimizer)
