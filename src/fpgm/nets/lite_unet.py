@@ -84,7 +84,7 @@ class InvertedResidual(nn.Module):
 
 
 class LiteEncoder(nn.Module):
-    """EfficientNet-Lite0 up to its last block: an image (B, 3, H, W) in [0, 1] → maps at 1/2, 1/4 … 1/32 of the side."""
+    """EfficientNet-Lite0 up to its last block: images (B, 3, H, W) → maps at 1/2 … 1/32 of the side."""
 
     def __init__(self) -> None:
         super().__init__()
