@@ -47,8 +47,8 @@ class Step:
     generator: torch.Generator
 
 
-class Given:
-    """Batch and step as one argument of `forward`; no dataclass, so that no wrapper copies it or looks inside."""
+class StepInput:
+    """Batch and step as one argument of `forward`; not a dataclass, so that no wrapper copies it or looks inside."""
 
     def __init__(self, batch: Batch, step: Step) -> None:
         self.batch = batch
@@ -90,6 +90,15 @@ class Method(nn.Module, abc.ABC):
         """Optimisers of inner players, which the method steps itself; by name, kept in the checkpoint."""
         return {}
 
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """Refuse batches that the method cannot use; called before a run writes anything.
+
+        Args:
+            labelled: number of labelled images of a step on one process.
+            unlabelled: number of unlabelled images of a step on one process.
+            size: side of the images in pixels.
+        """
+
     def enter(self, stage: Stage) -> None:
         """A stage begins; called once, after its starting weights are in place."""
 
@@ -104,6 +113,6 @@ class Method(nn.Module, abc.ABC):
         views = {"weak": batch.weak_u} if len(batch.weak_u) else {}
         return views | {f"strong {number}": view for number, view in enumerate(batch.strong_u, 1)}
 
-    def forward(self, given: Given) -> dict[str, Tensor]:
+    def forward(self, inputs: StepInput) -> dict[str, Tensor]:
         """Return `losses`; this is what the trainer wraps for precision and ranks."""
-        return self.losses(given.batch, given.step)
+        return self.losses(inputs.batch, inputs.step)

@@ -21,7 +21,7 @@ from fpgm.data.streams import Pool, Stream
 from fpgm.evaluation import evaluate, predict_masks
 from fpgm.files import write_text
 from fpgm.methods import Method, Stage, Step
-from fpgm.methods.base import Given
+from fpgm.methods.base import StepInput
 from fpgm.methods.blocks import averaging_decay, frozen_copy, move_teacher
 from fpgm.report.pictures import prediction_figure
 from fpgm.training import checkpoint
@@ -32,11 +32,11 @@ NOTHING_YET = {"dice": -1.0, "step": 0}
 
 
 class Stopped(Exception):
-    """Somebody asked the run to stop; everything up to `step` is saved."""
+    """The run was asked to stop; everything up to `step` is saved. `rank` is that of this process."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, rank: int) -> None:
         super().__init__(f"stopped before step {step}")
-        self.step = step
+        self.step, self.rank = step, rank
 
 
 class Trainer:
@@ -141,27 +141,39 @@ class Trainer:
                     stage = self._enter(self.starts[batch.index])
                 terms = self.step(batch.to(self.fabric.device), stage)
                 self.next_step = batch.index + 1
-                self._tell(telemetry, terms, stage, validation)
+                self._log_and_validate(telemetry, terms, stage, validation)
                 if self.pictures_every and self._due(self.pictures_every) and self.fabric.is_global_zero:
                     self._draw(batch, validation)
                 if self._due(self.save_every):
                     self.save(self.last)
 
     def _until_stopped(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Give batches until the end, or until a stop is asked for; then save and say so."""
+        """Yield batches until the end, or until any process is asked to stop; then save and raise `Stopped`."""
         while self.next_step < self.iterations:
+            batch = None
             if not self.stop_requested:
                 try:
-                    yield next(batches)
-                    continue
+                    batch = next(batches)
                 except ChildProcessError:
                     if not self.stop_requested:  # a signal to the whole job ends the workers too
                         raise
-            self.save(self.last)
-            raise Stopped(self.next_step)
+            if self._any_process(batch is None):
+                self.save(self.last)
+                raise Stopped(self.next_step, self.fabric.global_rank)
+            assert batch is not None
+            yield batch
 
-    def _tell(self, telemetry: Telemetry, terms: Mapping[str, Tensor], stage: Stage, validation: Pool) -> None:
-        """Log, and validate when it is time."""
+    def _any_process(self, flag: bool) -> bool:
+        """Whether a flag is set on any process: all get the same answer, so that none waits for another."""
+        if self.fabric.world_size == 1:
+            return flag
+        flags = self.fabric.all_reduce(torch.tensor(float(flag), device=self.fabric.device), reduce_op="max")
+        return bool(flags)
+
+    def _log_and_validate(
+        self, telemetry: Telemetry, terms: Mapping[str, Tensor], stage: Stage, validation: Pool
+    ) -> None:
+        """Log and validate when it is time."""
         values: dict[str, float | str] = {}
         if self._due(self.log_every):
             values = self._values(terms, stage) | {"it/s": telemetry.speed(self.next_step)}
@@ -183,7 +195,7 @@ class Trainer:
         if index < self.half_size * self.iterations:
             batch = batch.halved()
         self.model.train()
-        terms: dict[str, Tensor] = self.model(Given(batch, step))
+        terms: dict[str, Tensor] = self.model(StepInput(batch, step))
         loss = torch.stack(list(terms.values())).sum()
         self._check_finite(loss, terms, batch)
         self.optimizer.zero_grad()
