@@ -72,6 +72,10 @@ class ABD(Method):
         """Network 1."""
         return self.net
 
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """Images are cut into equal tiles."""
+        check_tiles(size, size, self.grid)
+
     def weight(self, step: Step) -> float:
         """λ(t)."""
         return self.consistency * staircase(step, self.ramp)
@@ -115,11 +119,16 @@ def cross_dice(z1: Tensor, z2: Tensor) -> Tensor:
     return dice(z1, z2.argmax(1)) + dice(z2, z1.argmax(1))
 
 
+def check_tiles(height: int, width: int, grid: int) -> None:
+    """Refuse sides that the grid does not divide."""
+    if height % grid or width % grid:
+        raise ValueError(f"an image of {height} x {width} has no {grid} x {grid} equal tiles: change grid or its size")
+
+
 def to_tiles(image: Tensor, grid: int) -> Tensor:
     """Cut (B, C, H, W) into tiles (B, T, C, H / grid, W / grid)."""
     batch, channels, height, width = image.shape
-    if height % grid or width % grid:
-        raise ValueError(f"an image of {height} x {width} has no {grid} x {grid} equal tiles: change grid or its size")
+    check_tiles(height, width, grid)
     tiles = image.reshape(batch, channels, grid, height // grid, grid, width // grid)
     return tiles.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.methods.base import Method, Stage, Step
 from fpgm.methods.blocks import (
+    check_halves,
     copy_paste_halves,
     copy_paste_stages,
     frozen_copy,
@@ -75,6 +76,10 @@ class BCPNet(Method):
     def predictor(self) -> nn.Module:
         """The student."""
         return self.net
+
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """Copy-paste pairs halves of both kinds of images."""
+        check_halves(labelled, unlabelled)
 
     def enter(self, stage: Stage) -> None:
         """Self-training: the teacher begins as the pre-trained student."""

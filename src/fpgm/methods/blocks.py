@@ -209,14 +209,18 @@ def copy_paste_stages(pretrain: float = 1 / 3) -> tuple[Stage, Stage]:
     return Stage("pretrain", pretrain), Stage("self-train", 1 - pretrain, start="best")
 
 
-def copy_paste_halves(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """First and second half of the labelled images, of their masks and of the unlabelled images."""
-    labelled, unlabelled = len(batch.image_l), len(batch.weak_u)
+def check_halves(labelled: int, unlabelled: int) -> None:
+    """Refuse numbers of images whose halves cannot be paired."""
     if labelled % 2 or labelled != unlabelled:
         raise ValueError(
             f"a process has {labelled} labelled and {unlabelled} unlabelled images in a step, but copy-paste pairs "
             "halves of both: set data.batch_labeled and data.batch_unlabeled to one even number per process"
         )
+
+
+def copy_paste_halves(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """First and second half of the labelled images, of their masks and of the unlabelled images."""
+    check_halves(len(batch.image_l), len(batch.weak_u))
     (a, b), (mask_a, mask_b) = batch.image_l.chunk(2), batch.mask_l.chunk(2)
     p, q = batch.weak_u.chunk(2)
     return a, b, mask_a, mask_b, p, q

@@ -11,6 +11,7 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency
 from fpgm.methods.base import Method, Stage, Step
 from fpgm.methods.blocks import (
+    check_halves,
     copy_paste_halves,
     copy_paste_stages,
     frozen_copy,
@@ -123,6 +124,10 @@ class CVBM(Method):
     def predictor(self) -> nn.Module:
         """Encoder and foreground decoder of the student."""
         return self.student.net
+
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """Copy-paste pairs halves of both kinds of images."""
+        check_halves(labelled, unlabelled)
 
     def enter(self, stage: Stage) -> None:
         """Self-training: the teacher begins as the pre-trained student."""

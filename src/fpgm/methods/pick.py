@@ -116,6 +116,14 @@ class PICK(Method):
         """The encoder with the main decoder."""
         return self.net
 
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """One half of the labelled images is pasted into the other."""
+        if labelled % 2:
+            raise ValueError(
+                f"a process has {labelled} labelled images in a step, but PICK pastes one half into the other: "
+                "set data.batch_labeled to an even number per process"
+            )
+
     def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
         """The terms of the stage."""
         return self._pretrain(batch, step) if step.stage == self.stages[0].name else self._self_train(batch, step)
@@ -134,11 +142,7 @@ class PICK(Method):
         }
 
     def _self_train(self, batch: Batch, step: Step) -> dict[str, Tensor]:
-        if len(batch.image_l) % 2:
-            raise ValueError(
-                f"a process has {len(batch.image_l)} labelled images in a step, but PICK pastes one half into the "
-                "other: set data.batch_labeled to an even number per process"
-            )
+        self.check_batch(len(batch.image_l), len(batch.weak_u), batch.image_l.shape[-1])
         with torch.no_grad():
             region = _foreground(self.net(batch.weak_u)) > 0.5
         box = paste_box(batch.image_l, SIDE, step.generator)
