@@ -19,6 +19,7 @@ from fpgm.files import write_text
 from fpgm.methods import METHODS
 
 Preset = Literal["paper", "mini"]
+Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 
 
 class Part(BaseModel):
@@ -75,7 +76,8 @@ class TrainConfig(Part):
     save_every: int = Field(200, ge=1)
     log_every: int = Field(10, ge=1)
     pictures_every: int = Field(1000, ge=0, description="0: no pictures")
-    seed: int = Field(0, ge=0, lt=2**63)
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of weights, batches and augmentation")
+    precision: Precision = Field("auto", description="as in Lightning Fabric; auto: what suits the device")
 
 
 class RunConfig(Part):
@@ -104,8 +106,8 @@ class RunConfig(Part):
 
 
 def paper(method: str) -> dict[str, Any]:
-    """The paper's setting: SGD, 30,000 iterations; its store is 256 x 256."""
-    return {"preset": "paper"}
+    """The paper's setting: SGD, 30,000 iterations, full precision; its store is 256 x 256."""
+    return {"preset": "paper", "train": {"precision": "32-true"}}
 
 
 def mini(method: str) -> dict[str, Any]:
@@ -180,12 +182,18 @@ def arguments_model(method: str) -> type[Part]:
 
 
 def differences(old: RunConfig, new: RunConfig) -> list[str]:
-    """Return a line for each field that two configurations do not share, and none for what may change."""
+    """Return a line for each field in which two configurations differ, and none for what may change.
+
+    Precision `auto` differs from no other: it stands for the one in use.
+    """
     left, right = (_flat(config.model_dump(mode="json", serialize_as_any=True)) for config in (old, new))
+    free = {"version", "data.workers"}
+    if "auto" in (old.train.precision, new.train.precision):
+        free.add("train.precision")
     return [
         f"{key}: {left.get(key)!r} -> {right.get(key)!r}"
         for key in sorted(left.keys() | right.keys())
-        if left.get(key) != right.get(key) and key not in ("version", "data.workers")
+        if left.get(key) != right.get(key) and key not in free
     ]
 
 

@@ -17,6 +17,7 @@ from safetensors import safe_open
 
 from fpgm.card import read_card
 from fpgm.cli import main
+from fpgm.config import RunConfig
 from fpgm.model import load_model
 from fpgm.nets import UNet
 from fpgm.spectrum import FrequencyPrior
@@ -29,6 +30,9 @@ OFTEN = [
     "train.pictures_every=0",
     "train.choose_statistics=false",
 ]
+
+
+TWO = ("--devices", "2", "--accelerator", "cpu")
 
 
 def arguments(store: Path, out: Path, *more: str, method: str = "fpgm", iterations: int = 12) -> list[str]:
@@ -82,6 +86,14 @@ def whole(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
+@pytest.fixture(scope="module")
+def pair(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the same run on two processes."""
+    folder = tmp_path_factory.mktemp("runs") / "pair"
+    finish(arguments(phantom_store, folder, *TWO))
+    return folder
+
+
 def same(left: Path, right: Path) -> None:
     for name in ("last", "best"):
         expected, found = weights(left, name), weights(right, name)
@@ -117,18 +129,73 @@ def test_resuming_a_finished_run_changes_nothing(whole: Path, phantom_store: Pat
     assert (whole / "checkpoints" / "last.safetensors").read_bytes() == before
 
 
-def test_two_processes_share_prior_and_follow_one(whole: Path, phantom_store: Path, tmp_path: Path) -> None:
-    run = tmp_path / "two"
-    finish(arguments(phantom_store, run, "--devices", "2", "--accelerator", "cpu"))
-    one, two = weights(whole), weights(run)
+def test_two_processes_share_prior_and_follow_one(whole: Path, pair: Path, phantom_store: Path) -> None:
+    one, two = weights(whole), weights(pair)
     prior = "method.align.prior.profile"
     assert torch.allclose(one[prior], two[prior], rtol=1e-4)
     assert int(two["method.align.prior.samples"]) == int(one["method.align.prior.samples"])
-    for left, right in zip(rows(whole), rows(run), strict=True):  # batch norm and dropout see other groups
+    for left, right in zip(rows(whole), rows(pair), strict=True):  # batch norm and dropout see other groups
         assert float(left["sup"]) == pytest.approx(float(right["sup"]), abs=0.1)
-    again = start(arguments(phantom_store, run, "--devices", "2", "--accelerator", "cpu"))
+    again = start(arguments(phantom_store, pair, *TWO))
     output, _ = again.communicate(timeout=120)
     assert again.returncode == 2 and "holds a run already" in output and "Traceback" not in output
+
+
+def test_one_of_two_processes_asked_to_stop_stops_both(pair: Path, phantom_store: Path, tmp_path: Path) -> None:
+    run = tmp_path / "stopped"
+    process = start(arguments(phantom_store, run, *TWO))
+    wait_for_step(run, 5, process)
+    process.send_signal(signal.SIGTERM)  # to rank zero alone
+    output, _ = process.communicate(timeout=60)  # the pipe ends with the last process that writes to it
+    assert process.returncode == 130 and output.count("--resume") == 1
+    assert len(rows(run)) < 12
+    finish(arguments(phantom_store, run, "--resume", *TWO))
+    same(pair, run)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "message"),
+    [
+        ("supervised", "net.name=resnet50", "resnet50"),
+        ("supervised", "net.arguments={depth: 3}", "depth"),
+        ("supervised", "train.precision=half", "precision"),
+        ("bcpnet", "data.batch_labeled=3", "even number"),
+        ("pick", "data.batch_labeled=3", "even number"),
+        ("abd", "method.grid=5", "equal tiles"),
+        ("bcpnet", "method.pretrain=0.01", "less than one step"),
+    ],
+)
+def test_a_refused_run_writes_nothing(
+    method: str,
+    setting: str,
+    message: str,
+    phantom_store: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert message in refused(capsys, [*arguments(phantom_store, tmp_path / "run", method=method), setting])
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_precision_in_use_is_printed_and_kept(whole: Path, phantom_store: Path, tmp_path: Path) -> None:
+    assert RunConfig.load(whole / "config.yaml").train.precision == "32-true"
+    command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=2)
+    output = finish([*command, "train.precision=bf16-mixed"])
+    assert "precision bf16-mixed" in output
+    assert RunConfig.load(tmp_path / "run" / "config.yaml").train.precision == "bf16-mixed"
+
+
+def test_the_paper_preset_says_that_the_images_are_smaller(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=1)
+    assert main([*command, "data.workers=0"]) == 0
+    assert "not comparable" not in capsys.readouterr().out
+    command[command.index("mini")] = "paper"
+    command[command.index("--out") + 1] = str(tmp_path / "other")
+    assert main([*command, "data.workers=0"]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "precision 32-true" in output and "those of this store 64 x 64" in output
 
 
 def refused(capsys: pytest.CaptureFixture[str], command: list[str]) -> str:
