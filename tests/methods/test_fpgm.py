@@ -198,6 +198,14 @@ def test_contradictions_are_explained() -> None:
         FPGM(nn.Conv2d(3, 2, 1), prior="generic", prior_file=Path("prior.json"))
 
 
+def test_a_weight_without_effect_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"feature is 0\.3, but recipe 'paper' has no such pass"):
+        FPGM(nn.Conv2d(3, 2, 1), feature=0.3)
+    assert FPGM(UNet(channels=CHANNELS), recipe="released", feature=0.3).feature == 0.3
+    with pytest.raises(ValueError, match="feature is 0"):
+        FPGM(nn.Conv2d(3, 2, 1), feature=0)
+
+
 def test_ramp_rises_from_almost_nothing_to_one() -> None:
     assert ramp_up(step(0), 10) == pytest.approx(0.0067, abs=1e-4)  # e^-5
     assert ramp_up(step(5), 10) == pytest.approx(0.2865, abs=1e-4)  # e^-1.25

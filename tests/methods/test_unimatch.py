@@ -197,5 +197,5 @@ def test_a_weight_of_zero_leaves_term_and_view_out(
 def test_mistakes_are_explained() -> None:
     with pytest.raises(ValueError, match="needs a Backbone, not Conv2d"):
         UniMatch(nn.Conv2d(3, 2, 1))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="drop is 1"):
+    with pytest.raises(ValueError, match="drop: Input should be less than 1"):
         UniMatch(Plain(), drop=1)

@@ -30,6 +30,14 @@ def test_the_mini_preset_lets_pseudo_labels_in_slowly() -> None:
     assert dict(resolve("mini", "ac_mt", DATA).arguments)["ramp"] == 1  # its own
 
 
+def test_the_teacher_of_bsnet_has_a_tenth_of_the_students_rate() -> None:
+    for preset, kind in (("paper", "sgd"), ("mini", "adam")):
+        config = resolve(preset, "bsnet", DATA)  # type: ignore[arg-type]  # names of presets
+        arguments = dict(config.arguments)
+        assert arguments["teacher_optimizer"] == kind
+        assert arguments["teacher_lr"] == pytest.approx(config.optimizer.lr / 10)
+
+
 def test_every_key_can_be_set_and_later_ones_win() -> None:
     config = resolve("mini", "fpgm", DATA, ["method.gamma=[0, 0.1]", "optimizer.lr=1", "optimizer.lr=0.5"])
     assert dict(config.arguments)["gamma"] == (0, 0.1) and config.optimizer.lr == 0.5

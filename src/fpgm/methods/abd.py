@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Strength, Views
 from fpgm.losses import cross_entropy_dice, dice, kl_divergence
+from fpgm.methods.arguments import Count, Index, NonNegative
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import fresh_copy, label_notes, staircase
 
@@ -52,12 +53,12 @@ class ABD(Method):
     def __init__(
         self,
         net: nn.Module,
-        informative: float = 1.0,
-        informative_until: int | None = None,
-        consistency: float = 0.1,
-        ramp: float = 1.0,
-        grid: int = 4,
-        candidates: int = 4,
+        informative: NonNegative = 1.0,
+        informative_until: Index | None = None,
+        consistency: NonNegative = 0.1,
+        ramp: NonNegative = 1.0,
+        grid: Count = 4,
+        candidates: Count = 4,
     ) -> None:
         super().__init__()
         if not 1 <= candidates <= grid**2:

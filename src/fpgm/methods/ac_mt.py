@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy_dice, entropy
+from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import frozen_copy, move_teacher, noisy, ramp_up, staircase, teacher_decay
 
@@ -47,11 +48,11 @@ class ACMT(Method):
     def __init__(
         self,
         net: nn.Module,
-        consistency: float = 0.1,
-        ramp: float = 1.0,
+        consistency: NonNegative = 0.1,
+        ramp: NonNegative = 1.0,
         ent_ramp: EntropyRamp = "up",
-        noise: float = 0.1,
-        decay: float = 0.99,
+        noise: NonNegative = 0.1,
+        decay: Share = 0.99,
     ) -> None:
         super().__init__()
         self.net = net

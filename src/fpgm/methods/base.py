@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from fpgm.data.batch import Batch, Views
+from fpgm.methods.arguments import checked
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,12 @@ class Method(nn.Module, abc.ABC):
     views: Views
     gradient_clip: float | None = None
     notes: Mapping[str, Tensor]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let `__init__` check its arguments against their annotated ranges."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         super().__init__()

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
+from fpgm.methods.arguments import InnerShare, NonNegative, Share
 from fpgm.methods.base import Method, Stage, Step
 from fpgm.methods.blocks import (
     check_halves,
@@ -58,11 +59,11 @@ class BCPNet(Method):
     def __init__(
         self,
         net: nn.Module,
-        unsup: float = 0.5,
-        side: float = 2 / 3,
+        unsup: NonNegative = 0.5,
+        side: InnerShare = 2 / 3,
         largest_component: bool = True,
-        decay: float = 0.99,
-        pretrain: float = 1 / 3,
+        decay: Share = 0.99,
+        pretrain: InnerShare = 1 / 3,
     ) -> None:
         super().__init__()
         self.stages = copy_paste_stages(pretrain)

@@ -204,8 +204,6 @@ def move_teacher(teacher: nn.Module, student: nn.Module, decay: float, *, buffer
 
 def copy_paste_stages(pretrain: float = 1 / 3) -> tuple[Stage, Stage]:
     """Pre-training on labelled images for a share of the steps; then self-training, from the best weights so far."""
-    if not 0 < pretrain < 1:
-        raise ValueError(f"pretrain is {pretrain}: give the share of the steps for labelled images alone, in (0, 1)")
     return Stage("pretrain", pretrain), Stage("self-train", 1 - pretrain, start="best")
 
 

@@ -16,6 +16,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, cross_entropy_dice
+from fpgm.methods.arguments import NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import fresh_copy, kept_notes, move_teacher, staircase, teacher_decay
 from fpgm.spectrum.priors import sum_over_ranks
@@ -79,11 +80,12 @@ class BSNet(Method):
     Args:
         net: the student; the teacher is its like, initialised anew.
         weight: the final w.
-        warm_up: steps without L_mse and without pseudo-labels for either network.
+        warm_up: share of the training without L_mse and without pseudo-labels for either network: 300 of 30,000 steps.
         sup_loss: on the labels, for both networks: `ce` (official), or `ce_dice`, half cross-entropy and half Dice.
         teacher_optimizer: `sgd`, with momentum 0.9; or `adam` (official), with betas 0.9 and 0.99.
-        teacher_lr: its first rate; the official one is 1e-4 with Adam.
-        disc_lr: the discriminator's first rate; the official one is 1e-3.
+        teacher_lr: first learning rate of the teacher; the official one is 1e-4, with Adam. The preset `mini`, whose
+            student has AdamW at the official student's rate, takes both.
+        disc_lr: first learning rate of the discriminator; the official one is 1e-3.
         disc_decay: `poly`, or `compound`: multiplied by the poly factor at every step, as the official script does.
     """
 
@@ -92,12 +94,12 @@ class BSNet(Method):
     def __init__(
         self,
         net: nn.Module,
-        weight: float = 0.1,
-        warm_up: int = 300,
+        weight: NonNegative = 0.1,
+        warm_up: Share = 0.01,
         sup_loss: Literal["ce", "ce_dice"] = "ce",
         teacher_optimizer: Literal["sgd", "adam"] = "sgd",
-        teacher_lr: float = 1e-3,
-        disc_lr: float = 1e-4,
+        teacher_lr: Positive = 1e-3,
+        disc_lr: Positive = 1e-4,
         disc_decay: Literal["poly", "compound"] = "poly",
     ) -> None:
         super().__init__()
@@ -138,7 +140,7 @@ class BSNet(Method):
             "sup": self.supervised(logits[:labelled], batch.mask_l),
             "adv": weight * self._judge(batch.weak_u, (student, teacher), real)[0],
         }
-        if step.index >= self.warm_up:
+        if self._is_warm(step):
             terms["mse"] = weight * consistency(student, teacher)
             terms["pseudo"] = weight * cross_entropy(student, teacher.argmax(1))
         return terms
@@ -160,7 +162,7 @@ class BSNet(Method):
             "disc_accuracy": accuracy,
             "teacher_loss": self._train_teacher(batch, step, teacher, student.argmax(1)),
             "foreground": student[len(batch.image_l) :].argmax(1).float().mean(),
-            **(kept_notes(teacher.argmax(1)) if step.index >= self.warm_up else {}),
+            **(kept_notes(teacher.argmax(1)) if self._is_warm(step) else {}),
         }
         move_teacher(self.net, self.teacher, teacher_decay(step), buffers=False)
 
@@ -186,10 +188,13 @@ class BSNet(Method):
         """Phase C: the teacher's second step, on labels and, at full weight, the student's pseudo-labels."""
         labelled = len(batch.image_l)
         loss = self.supervised(logits[:labelled], batch.mask_l)
-        if step.index >= self.warm_up:
+        if self._is_warm(step):
             loss = loss + cross_entropy(logits[labelled:], labels[labelled:])
         descend(self.teacher_player, loss)
         return loss.detach()
+
+    def _is_warm(self, step: Step) -> bool:
+        return step.index >= round(self.warm_up * step.total)
 
     def _set_rates(self, step: Step) -> None:
         factor = (1 - step.index / step.total) ** POWER

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency
+from fpgm.methods.arguments import InnerShare, NonNegative, Share
 from fpgm.methods.base import Method, Stage, Step
 from fpgm.methods.blocks import (
     check_halves,
@@ -24,7 +25,7 @@ from fpgm.methods.blocks import (
 )
 from fpgm.nets import Backbone, Decoder
 
-STAIR = 150  # steps between two rises of the consistency's weight
+STAIRS = 200  # of the whole training: the consistency's weight rises every 150 of 30,000 steps
 SUP, UNSUP = ("sup", "sup_background"), ("unsup", "unsup_background")
 
 # Foreground and background logits, their targets, and the pixels (H, W) that count
@@ -74,9 +75,9 @@ class CVBM(Method):
     multi-class handling in 2-D is at fault (targets scaled by the class index, softmax twice), and so is softmax
     within softmax in the binary pre-training. Other differences: Dice is masked in both classes, theirs in the
     foreground alone; stages, learning rate and batch as in BCPNet here. λ rises over the whole second stage in stairs
-    of 150 steps, as theirs does, but the stage's length is a share of the run: 133 stairs in 20,000 steps, not 200 in
-    30,000; a stage shorter than one stair has the full λ. The specification's `pretrain_iterations` and `lam_ramp` are
-    therefore the shares `pretrain` and `ramp`; its `lcc` is called `largest_component` as in BCPNet.
+    of 1/200 of the training, 150 of 30,000 steps as theirs, but the stage is a share of the run: 133 stairs in 20,000
+    steps, not 200 in 30,000. The specification's `pretrain_iterations` and `lam_ramp` are therefore the shares
+    `pretrain` and `ramp`; its `lcc` is called `largest_component` as in BCPNet.
 
     For the weights of the binary 3-D code set `region` 0.5, `weight` 1 and `ramp` 0.4 (40 of 100 stairs).
 
@@ -98,14 +99,14 @@ class CVBM(Method):
     def __init__(
         self,
         net: Backbone | nn.Module,
-        unsup: float = 0.5,
-        region: float = 1.0,
-        weight: float = 0.5,
-        ramp: float = 1.0,
-        side: float = 2 / 3,
+        unsup: NonNegative = 0.5,
+        region: NonNegative = 1.0,
+        weight: NonNegative = 0.5,
+        ramp: NonNegative = 1.0,
+        side: InnerShare = 2 / 3,
         largest_component: bool = True,
-        decay: float = 0.99,
-        pretrain: float = 1 / 3,
+        decay: Share = 0.99,
+        pretrain: InnerShare = 1 / 3,
     ) -> None:
         super().__init__()
         if not isinstance(net, Backbone):
@@ -163,8 +164,9 @@ class CVBM(Method):
     def lam(self, step: Step) -> float:
         """λ(t), by the clock of the second stage."""
         first = round(self.stages[0].share * step.total)
-        length = int(self.ramp * (step.total - first)) // STAIR * STAIR
-        return self.weight * ramp_up(replace(step, index=step.index - first), length, STAIR)
+        stair = max(1, round(step.total / STAIRS))
+        length = int(self.ramp * (step.total - first)) // stair * stair
+        return self.weight * ramp_up(replace(step, index=step.index - first), length, stair)
 
     @torch.no_grad()
     def pseudo_labels(self, image: Tensor) -> tuple[Tensor, Tensor]:

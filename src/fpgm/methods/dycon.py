@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, dice, entropy
+from fpgm.methods.arguments import NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import frozen_copy, move_teacher, noisy, ramp_up, staircase, teacher_decay
 from fpgm.nets import Backbone
@@ -92,17 +93,17 @@ class DyCON(Method):
         self,
         net: Backbone | nn.Module,
         fecl_labels: PatchLabels = "pseudo",
-        weight: float = 0.5,
-        consistency: float = 0.1,
-        ramp: float = 1.0,
+        weight: NonNegative = 0.5,
+        consistency: NonNegative = 0.1,
+        ramp: NonNegative = 1.0,
         double_softmax: bool = False,
-        beta: tuple[float, float] = (5.0, 0.5),
-        temperature: float = 0.6,
-        focus: float = 2.0,
-        hard: tuple[float, float] = (0.3, 0.5),
-        hard_ramp: float = 0.45,
-        noise: float = 0.1,
-        decay: float = 0.99,
+        beta: tuple[Positive, Positive] = (5.0, 0.5),
+        temperature: Positive = 0.6,
+        focus: NonNegative = 2.0,
+        hard: tuple[Share, Share] = (0.3, 0.5),
+        hard_ramp: NonNegative = 0.45,
+        noise: NonNegative = 0.1,
+        decay: Share = 0.99,
     ) -> None:
         super().__init__()
         if not isinstance(net, Backbone):

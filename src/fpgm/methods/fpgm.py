@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
+from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
 from fpgm.nets import Backbone
@@ -19,6 +20,7 @@ from fpgm.spectrum.align import Reconstruction
 Recipe = Literal["paper", "released"]
 Prior = Literal["learned", "generic", "low-pass"]
 GENERIC_RADII = 128
+FEATURE = 0.5  # weight of the feature-perturbed pass
 FEATURE_DROP = 0.5  # share of the feature channels
 
 
@@ -55,22 +57,26 @@ class FPGM(Method):
         self,
         net: Backbone | nn.Module,
         recipe: Recipe = "paper",
-        unsup: float = 0.5,
-        freq: float = 0.5,
-        feature: float = 0.5,
-        threshold: float = 0.95,
-        gamma: float | tuple[float, float] = 0.05,
+        unsup: NonNegative = 0.5,
+        freq: NonNegative = 0.5,
+        feature: NonNegative = FEATURE,
+        threshold: Share = 0.95,
+        gamma: Share | tuple[Share, Share] = 0.05,
         prior: Prior = "learned",
         prior_file: Path | None = None,
-        momentum: float = 0.999,
+        momentum: Share = 0.999,
         debias: bool = False,
         reconstruction: Reconstruction = "radial",
-        ramp: float = 0.0,
+        ramp: NonNegative = 0.0,
         statistics: Statistics = "all",
     ) -> None:
         super().__init__()
         if recipe == "released" and not isinstance(net, Backbone):
             raise ValueError(f"recipe 'released' drops feature channels and needs a Backbone, not {type(net).__name__}")
+        if recipe == "paper" and feature != FEATURE:
+            raise ValueError(
+                f"feature is {feature}, but recipe 'paper' has no such pass: leave it out, or take 'released'"
+            )
         if prior_file is not None and prior != "learned":
             raise ValueError(f"prior_file holds a learned prior, but prior is {prior!r}: leave one of the two out")
         self.net = net

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, pseudo_label
+from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import averaging_decay, frozen_copy, kept_notes, move_teacher, paste, unremembered
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align
@@ -72,35 +73,29 @@ class FPGMTeacher(Method):
         self,
         net: nn.Module,
         teacher: bool = True,
-        decay: float = 0.99,
+        decay: Share = 0.99,
         statistics: TeacherStatistics = "clean",
         selection: Selection = "share",
-        share: float = 0.8,
-        threshold: float | tuple[float, float] = 0.95,
+        share: Share = 0.8,
+        threshold: Share | tuple[Share, Share] = 0.95,
         cutmix: Mix = "labeled",
-        weight: float = 1.0,
-        start: float = 0.2,
-        start_foreground: float = 0.0,
-        ramp: float = 0.2,
+        weight: NonNegative = 1.0,
+        start: Share = 0.2,
+        start_foreground: NonNegative = 0.0,
+        ramp: Share = 0.2,
         alignment: Alignment = "none",
-        aligned: float = 0.5,
-        gamma: float | tuple[float, float] = (0.0, 1.0),
+        aligned: Share = 0.5,
+        gamma: Share | tuple[Share, Share] = (0.0, 1.0),
         gamma_rises: bool = False,
         reconstruction: Reconstruction = "ratio",
-        momentum: float = 0.999,
+        momentum: Share = 0.999,
     ) -> None:
         super().__init__()
-        _check_shares(decay=decay, share=share, start=start, ramp=ramp, aligned=aligned)
-        if weight < 0 or start_foreground < 0:
-            raise ValueError(f"weight is {weight} and start_foreground {start_foreground}: give 0 or more")
         self.net = net
         self.teacher = frozen_copy(net)
         self.taught, self.decay, self.statistics = teacher, decay, statistics
         self.selection, self.share = selection, share
-        pair = threshold if isinstance(threshold, tuple) else (threshold, threshold)
-        for value in pair:
-            _check_shares(threshold=value)
-        self.thresholds = pair
+        self.thresholds = threshold if isinstance(threshold, tuple) else (threshold, threshold)
         self.cutmix: Mix = cutmix
         self.weight = weight
         self.start, self.start_foreground, self.ramp = start, start_foreground, ramp
@@ -232,9 +227,3 @@ def most_confident(confidence: Tensor, labels: Tensor, share: float) -> Tensor:
         if count:
             keep |= own & (confidence >= values.kthvalue(len(values) - count + 1).values)
     return keep
-
-
-def _check_shares(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name} is {value}: give a number from 0 to 1")

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy
+from fpgm.methods.arguments import InnerShare, NonNegative
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import copy_paste_stages, kept_notes, paste_box
 from fpgm.nets import Backbone, Decoder
@@ -94,8 +95,8 @@ class PICK(Method):
     def __init__(
         self,
         net: Backbone,
-        pretrain: float = 0.25,
-        inpaint: float = 1.0,
+        pretrain: InnerShare = 0.25,
+        inpaint: NonNegative = 1.0,
         early: Literal["patches", "threshold"] = "patches",
         mask_fill: Literal["zero", "mean"] = "zero",
         clamp: bool = False,

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
+from fpgm.methods.arguments import NonNegative, Share, ShareBelowOne
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
 from fpgm.nets import Backbone
@@ -39,18 +40,16 @@ class UniMatch(Method):
     def __init__(
         self,
         net: Backbone,
-        strong: float = 0.25,
-        feature: float = 0.5,
-        threshold: float = 0.95,
-        drop: float = 0.5,
-        ramp: float = 0.0,
+        strong: NonNegative = 0.25,
+        feature: NonNegative = 0.5,
+        threshold: Share = 0.95,
+        drop: ShareBelowOne = 0.5,
+        ramp: NonNegative = 0.0,
         statistics: Statistics = "all",
     ) -> None:
         super().__init__()
         if not isinstance(net, Backbone):
             raise ValueError(f"unimatch drops feature channels and needs a Backbone, not {type(net).__name__}")
-        if not 0 <= drop < 1:
-            raise ValueError(f"drop is {drop}: give a probability from 0 to below 1")
         self.net = net
         self.strong, self.feature = strong, feature
         self.threshold, self.drop = threshold, drop

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, kl_divergence
+from fpgm.methods.arguments import NonNegative
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import staircase
 from fpgm.nets import UNet
@@ -39,7 +40,7 @@ class URPC(Method):
 
     views = Views()
 
-    def __init__(self, net: UNet, consistency: float = 0.1, ramp: float = 1.0) -> None:
+    def __init__(self, net: UNet, consistency: NonNegative = 0.1, ramp: NonNegative = 1.0) -> None:
         super().__init__()
         if not isinstance(net, UNet):
             raise ValueError(f"urpc predicts at every depth of the UNet's decoder: give unet, not {type(net).__name__}")
