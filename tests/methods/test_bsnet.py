@@ -16,8 +16,8 @@ from torch.nn import functional
 from fpgm.data.batch import Batch
 from fpgm.losses import cross_entropy, cross_entropy_dice
 from fpgm.methods import Step, bsnet
-from fpgm.methods.blocks import move_teacher
 from fpgm.methods.bsnet import BSNet, Discriminator, compound, descend
+from fpgm.methods.parts.teachers import move_teacher
 from fpgm.nets import UNet
 from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
 

@@ -12,17 +12,18 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch
 from fpgm.methods import Step
-from fpgm.methods.blocks import keep_largest, region_loss
 from fpgm.methods.cvbm import CVBM
+from fpgm.methods.parts.copy_paste import region_loss
+from fpgm.methods.parts.pseudo_labels import keep_largest
 from fpgm.nets import UNet
-from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
-from tests.methods.test_bcpnet import (
+from tests.methods.copying import (
     assert_moved_by_one_percent,
     naive_mix,
     paste_mask,
     states_at_switch,
     teacher_before_its_last_move,
 )
+from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
 
 
 def step(stage: str = "self-train", index: int = 0, total: int = 100) -> Step:

@@ -15,7 +15,8 @@ from fpgm.data.batch import Batch
 from fpgm.data.views import draw_boxes, inside
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods import Step
-from fpgm.methods.blocks import channel_dropout, decode_perturbed, mix_views
+from fpgm.methods.parts.cutmix import mix_views
+from fpgm.methods.parts.perturbations import channel_dropout, decode_perturbed
 from fpgm.methods.unimatch import UniMatch
 from fpgm.nets import Backbone, UNet
 from tests.methods.drive import CHANNELS, make_stream

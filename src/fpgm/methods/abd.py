@@ -19,7 +19,9 @@ from fpgm.data.batch import Batch, Strength, Views
 from fpgm.losses import cross_entropy_dice, dice, kl_divergence
 from fpgm.methods.arguments import Count, Index, NonNegative
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import fresh_copy, label_notes, staircase
+from fpgm.methods.parts.pseudo_labels import label_notes
+from fpgm.methods.parts.ramps import staircase
+from fpgm.methods.parts.teachers import fresh_copy
 
 SWAPPED = 0.5  # probability that ABD-I touches a labelled image
 

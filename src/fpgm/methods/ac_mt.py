@@ -12,7 +12,9 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy_dice, entropy
 from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import frozen_copy, move_teacher, noisy, ramp_up, staircase, teacher_decay
+from fpgm.methods.parts.perturbations import noisy
+from fpgm.methods.parts.ramps import ramp_up, staircase
+from fpgm.methods.parts.teachers import frozen_copy, move_teacher, teacher_decay
 
 EntropyRamp = Literal["up", "down"]
 START, RISE, FALL = 0.75, 0.20, 0.15  # the threshold's first value, and how far it goes up or down

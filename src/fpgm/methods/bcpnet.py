@@ -8,17 +8,9 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch, Views
 from fpgm.methods.arguments import InnerShare, NonNegative, Share
 from fpgm.methods.base import Method, Stage, Step
-from fpgm.methods.blocks import (
-    check_halves,
-    copy_paste_halves,
-    copy_paste_stages,
-    frozen_copy,
-    keep_largest,
-    kept_notes,
-    move_teacher,
-    paste_box,
-    region_loss,
-)
+from fpgm.methods.parts.copy_paste import check_halves, copy_paste_halves, copy_paste_stages, paste_box, region_loss
+from fpgm.methods.parts.pseudo_labels import keep_largest, kept_notes
+from fpgm.methods.parts.teachers import frozen_copy, move_teacher
 
 
 class BCPNet(Method):

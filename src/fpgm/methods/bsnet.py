@@ -18,7 +18,9 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, cross_entropy_dice
 from fpgm.methods.arguments import NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import fresh_copy, kept_notes, move_teacher, staircase, teacher_decay
+from fpgm.methods.parts.pseudo_labels import kept_notes
+from fpgm.methods.parts.ramps import staircase
+from fpgm.methods.parts.teachers import fresh_copy, move_teacher, teacher_decay
 from fpgm.spectrum.priors import sum_over_ranks
 
 POWER = 0.9

@@ -25,7 +25,9 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy, cross_entropy_dice
 from fpgm.methods.arguments import Count, NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import fresh_copy, label_notes, staircase
+from fpgm.methods.parts.pseudo_labels import label_notes
+from fpgm.methods.parts.ramps import staircase
+from fpgm.methods.parts.teachers import fresh_copy
 
 SPREAD = 1e-3  # standard deviation of the first coefficients
 

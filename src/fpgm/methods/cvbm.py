@@ -11,18 +11,10 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency
 from fpgm.methods.arguments import InnerShare, NonNegative, Share
 from fpgm.methods.base import Method, Stage, Step
-from fpgm.methods.blocks import (
-    check_halves,
-    copy_paste_halves,
-    copy_paste_stages,
-    frozen_copy,
-    keep_largest,
-    kept_notes,
-    move_teacher,
-    paste_box,
-    ramp_up,
-    region_loss,
-)
+from fpgm.methods.parts.copy_paste import check_halves, copy_paste_halves, copy_paste_stages, paste_box, region_loss
+from fpgm.methods.parts.pseudo_labels import keep_largest, kept_notes
+from fpgm.methods.parts.ramps import ramp_up
+from fpgm.methods.parts.teachers import frozen_copy, move_teacher
 from fpgm.nets import Backbone, Decoder
 
 STAIRS = 200  # of the whole training: the consistency's weight rises every 150 of 30,000 steps

@@ -16,7 +16,9 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, dice, entropy
 from fpgm.methods.arguments import NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import frozen_copy, move_teacher, noisy, ramp_up, staircase, teacher_decay
+from fpgm.methods.parts.perturbations import noisy
+from fpgm.methods.parts.ramps import ramp_up, staircase
+from fpgm.methods.parts.teachers import frozen_copy, move_teacher, teacher_decay
 from fpgm.nets import Backbone
 
 PatchLabels = Literal["pseudo", "labeled_only"]

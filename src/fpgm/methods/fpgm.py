@@ -12,7 +12,11 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
+from fpgm.methods.parts.batchnorm import Statistics, frozen_batchnorm_stats
+from fpgm.methods.parts.cutmix import mix_views
+from fpgm.methods.parts.perturbations import pass_together
+from fpgm.methods.parts.pseudo_labels import eval_pseudo_labels, kept_notes
+from fpgm.methods.parts.ramps import staircase
 from fpgm.nets import Backbone
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
 from fpgm.spectrum.align import Reconstruction
@@ -118,7 +122,7 @@ class FPGM(Method):
         """All passes and terms of one step."""
         if not self.views.unlabeled:
             return {"sup": cross_entropy_dice(self.net(batch.image_l), batch.mask_l)}
-        partner = steady_labels(self.net, batch.weak_m, self.threshold) if self.views.mix else None
+        partner = eval_pseudo_labels(self.net, batch.weak_m, self.threshold) if self.views.mix else None
         drop = FEATURE_DROP if self.feature > 0 else None
         labelled, weak, perturbed = pass_together(self.net, batch, step.generator, drop)
         labels, keep = pseudo_label(weak, self.threshold)
@@ -151,7 +155,7 @@ class FPGM(Method):
 
     def _pass(self, view: Tensor) -> Tensor:
         """Logits of a strong or aligned view."""
-        with unremembered(self.net, self.statistics == "clean"):
+        with frozen_batchnorm_stats(self.net, self.statistics == "clean"):
             logits: Tensor = self.net(view)
         return logits
 

@@ -11,7 +11,10 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, pseudo_label
 from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import averaging_decay, frozen_copy, kept_notes, move_teacher, paste, unremembered
+from fpgm.methods.parts.batchnorm import frozen_batchnorm_stats
+from fpgm.methods.parts.cutmix import paste
+from fpgm.methods.parts.pseudo_labels import kept_notes
+from fpgm.methods.parts.teachers import averaging_decay, frozen_copy, move_teacher
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align
 from fpgm.spectrum.align import Reconstruction
 
@@ -121,7 +124,7 @@ class FPGMTeacher(Method):
             return True
         if not self.start_foreground or step.index % LOOK_EVERY or not step.index:
             return False
-        with unremembered(self.teacher):
+        with frozen_batchnorm_stats(self.teacher):
             found = pseudo_label(self.teacher(batch.weak_u), 0.0)[0].float().mean()
         return bool(found >= self.start_foreground * batch.mask_l.float().mean())
 
@@ -147,7 +150,7 @@ class FPGMTeacher(Method):
             "unsup": self.lam(step) * cross_entropy_dice(logits[len(image) :], target, mask=kept),
         }
         if self.alignment == "view":
-            with unremembered(self.net):
+            with frozen_batchnorm_stats(self.net):
                 aligned = self.net(self.aligned(batch.weak_u, step))
             terms["freq"] = self.lam(step) * cross_entropy_dice(aligned, labels, mask=keep)
         return terms

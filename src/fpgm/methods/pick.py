@@ -16,7 +16,8 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy
 from fpgm.methods.arguments import InnerShare, NonNegative
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import copy_paste_stages, kept_notes, paste_box
+from fpgm.methods.parts.copy_paste import copy_paste_stages, paste_box
+from fpgm.methods.parts.pseudo_labels import kept_notes
 from fpgm.nets import Backbone, Decoder
 
 SIDE = 2 / 3  # of the pasted block

@@ -9,7 +9,11 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.arguments import NonNegative, Share, ShareBelowOne
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
+from fpgm.methods.parts.batchnorm import Statistics, frozen_batchnorm_stats
+from fpgm.methods.parts.cutmix import mix_views
+from fpgm.methods.parts.perturbations import pass_together
+from fpgm.methods.parts.pseudo_labels import eval_pseudo_labels, kept_notes
+from fpgm.methods.parts.ramps import staircase
 from fpgm.nets import Backbone
 
 
@@ -63,7 +67,7 @@ class UniMatch(Method):
 
     def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
         """All passes and terms of one step, halved as the objective is."""
-        partner = steady_labels(self.net, batch.weak_m, self.threshold) if self.strong > 0 else None
+        partner = eval_pseudo_labels(self.net, batch.weak_m, self.threshold) if self.strong > 0 else None
         drop = self.drop if self.feature > 0 else None
         labelled, weak, perturbed = pass_together(self.net, batch, step.generator, drop)
         labels, keep = pseudo_label(weak, self.threshold)
@@ -71,7 +75,7 @@ class UniMatch(Method):
         weight = staircase(step, self.ramp) / 2
         if partner is not None:
             views, targets, kept = mix_views(batch, (labels, keep), partner)
-            with unremembered(self.net, self.statistics == "clean"):
+            with frozen_batchnorm_stats(self.net, self.statistics == "clean"):
                 logits = self.net(torch.cat(views))
             scored = zip(logits.chunk(2), targets, kept, strict=True)
             for number, (view, target, mask) in enumerate(scored, 1):

@@ -13,7 +13,7 @@ from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, kl_divergence
 from fpgm.methods.arguments import NonNegative
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import staircase
+from fpgm.methods.parts.ramps import staircase
 from fpgm.nets import UNet
 
 LOWEST = -18.0  # log-probability; without a floor one depth that is confidently wrong makes the KL endless
