@@ -234,7 +234,7 @@ def test_weight_over_the_training(batch: Batch, index: int, weight: float) -> No
     method = BSNet(nn.Conv2d(3, 2, 1))
     terms = method.losses(batch, step(index, 30_000))
     outputs, ones = (method.net(batch.weak_u), method.teacher(batch.weak_u)), torch.ones(4, dtype=torch.long)
-    loss, _ = method._judge(batch.weak_u, outputs, ones)
+    loss, _ = method._discriminate(batch.weak_u, outputs, ones)
     assert float((terms["adv"] / loss).detach()) == pytest.approx(weight, rel=2e-3)
 
 

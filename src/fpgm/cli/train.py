@@ -75,7 +75,7 @@ def train(
         return 130
     if trainer.fabric.is_global_zero:
         write_model_card(out)
-        dice, step = trainer.record["dice"], trainer.record["step"]
+        dice, step = trainer.best_score["dice"], trainer.best_score["step"]
         output.print(f"best validation Dice {dice:.4f} at step {step:.0f}; the model is in {out / 'model'}")
     return 0
 

@@ -42,8 +42,8 @@ class ABD(Method):
         informative_until: last step with ABD-I; None for no end. The official script for ACDC has 20,000.
         consistency: λ at the end of its rise; 0 leaves cross-supervision and ABD-R out.
         ramp: share of the training over which λ rises.
-        grid: tiles along each side.
-        candidates: most confident tiles among which ABD-R takes the most similar.
+        grid: number of tiles along each side.
+        candidates: number of most confident tiles among which ABD-R takes the most similar.
     """
 
     views = Views(
@@ -172,7 +172,7 @@ def reliable_moves(confidence: tuple[Tensor, Tensor], logits: tuple[Tensor, Tens
     Args:
         confidence: (B, T) of either view.
         logits: (B, T, K) of either view, means over each tile.
-        candidates: how many.
+        candidates: number of most confident tiles to choose from.
     """
     moves = []
     for own, other in ((0, 1), (1, 0)):
@@ -191,7 +191,7 @@ def displace(view1: Tensor, view2: Tensor, moves: Tensor, grid: int, chosen: Ten
         view1: (B, C, H, W), left unchanged; and
         view2: the same for the other view.
         moves: (B, 4), tile of view 1 to replace, tile of view 2 that replaces it, and the same with the views swapped.
-        grid: tiles along each side.
+        grid: number of tiles along each side.
         chosen: numbers of the images to change; all by default.
 
     Returns:

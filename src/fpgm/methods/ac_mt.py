@@ -40,9 +40,9 @@ class ACMT(Method):
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
         consistency: λ at the end of its rise; 0 leaves the teacher's pass out.
         ramp: share of the training over which λ rises; 0.75 in the authors' code.
-        ent_ramp: whether τ goes `up`, from 0.75 to 0.95, or `down`, to 0.60, over the whole training.
+        ent_ramp: direction of the threshold τ: `up`, from 0.75 to 0.95, or `down`, to 0.60, over the whole training.
         noise: standard deviation σ of the noise, which is cut off at ± 2 σ.
-        decay: of the teacher, after the first steps.
+        decay: decay of the teacher's average, after the first steps.
     """
 
     views = Views()

@@ -20,10 +20,10 @@ class Stage:
     """A part of the training.
 
     Attributes:
-        name: what `Step.stage` says during it.
-        share: of all iterations.
-        start: what it starts from: the last weights; or the best by validation of the stage before, with the state of
-            the main optimiser at that time. Then the search for the best begins anew.
+        name: name of the stage, which `Step.stage` repeats.
+        share: share of all iterations.
+        start: weights it starts from: the last; or the best by validation of the stage before, with the state of the
+            main optimiser at that time. Then the search for the best begins anew.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Step:
     """Where the training stands.
 
     Attributes:
-        index: of this step, from 0.
+        index: index of this step, from 0.
         total: number of steps.
         stage: name of the stage.
-        generator: chance for this step alone, on the CPU; a function of seed, index and rank.
+        generator: random generator of this step, on the CPU; a function of seed, index and rank.
     """
 
     index: int
@@ -60,10 +60,10 @@ class Method(nn.Module, abc.ABC):
     """A way to train a segmenter from labelled and unlabelled images.
 
     Attributes:
-        stages: in order, shares adding up to 1.
-        views: what the stream draws for it.
+        stages: parts of the training in order, their shares adding up to 1.
+        views: views of the images that the stream prepares.
         gradient_clip: largest norm of the main optimiser's gradient; None for no limit.
-        notes: what the last step saw, by name, for the log alone.
+        notes: figures of the last step by name, for the log alone.
     """
 
     stages: tuple[Stage, ...] = (Stage("train"),)

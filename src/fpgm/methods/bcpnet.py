@@ -39,9 +39,9 @@ class BCPNet(Method):
     Args:
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
         unsup: weight u of the pseudo-labelled area; 0 leaves the teacher's passes out.
-        side: of the rectangle, as a share of the image's.
+        side: side of the rectangle, as a share of the image's.
         largest_component: reduce pseudo-labels to the largest component of each image.
-        decay: of the teacher.
+        decay: decay of the teacher's average.
         pretrain: share of the steps for pre-training.
     """
 

@@ -80,15 +80,18 @@ class BSNet(Method):
         * Images in [0, 1] with the common weak augmentation, instead of 0–255 without any.
 
     Args:
-        net: the student; the teacher is its like, initialised anew.
-        weight: the final w.
+        net: student; the teacher has the same layers, initialised anew.
+        weight: weight w at the end of its rise.
         warm_up: share of the training without L_mse and without pseudo-labels for either network: 300 of 30,000 steps.
-        sup_loss: on the labels, for both networks: `ce` (official), or `ce_dice`, half cross-entropy and half Dice.
-        teacher_optimizer: `sgd`, with momentum 0.9; or `adam` (official), with betas 0.9 and 0.99.
+        sup_loss: loss on the labels, for both networks: `ce` (official), or `ce_dice`, half cross-entropy and half
+            Dice.
+        teacher_optimizer: optimiser of the teacher: `sgd`, with momentum 0.9; or `adam` (official), with betas 0.9 and
+            0.99.
         teacher_lr: first learning rate of the teacher; the official one is 1e-4, with Adam. The preset `mini`, whose
             student has AdamW at the official student's rate, takes both.
         disc_lr: first learning rate of the discriminator; the official one is 1e-3.
-        disc_decay: `poly`, or `compound`: multiplied by the poly factor at every step, as the official script does.
+        disc_decay: schedule of the discriminator's rate: `poly`, or `compound`: multiplied by the poly factor at every
+            step, as the official script does.
     """
 
     views = Views()
@@ -140,7 +143,7 @@ class BSNet(Method):
         real = torch.ones(len(batch.weak_u), dtype=torch.long, device=batch.weak_u.device)
         terms = {
             "sup": self.supervised(logits[:labelled], batch.mask_l),
-            "adv": weight * self._judge(batch.weak_u, (student, teacher), real)[0],
+            "adv": weight * self._discriminate(batch.weak_u, (student, teacher), real)[0],
         }
         if self._is_warm(step):
             terms["mse"] = weight * consistency(student, teacher)
@@ -168,7 +171,7 @@ class BSNet(Method):
         }
         move_teacher(self.net, self.teacher, teacher_decay(step), buffers=False)
 
-    def _judge(self, image: Tensor, outputs: tuple[Tensor, Tensor], target: Tensor) -> tuple[Tensor, Tensor]:
+    def _discriminate(self, image: Tensor, outputs: tuple[Tensor, Tensor], target: Tensor) -> tuple[Tensor, Tensor]:
         """The discriminator's cross-entropy, added over both networks' logits (B, 2, H, W), and its accuracy."""
         verdicts = [self.discriminator(logits.float().softmax(1)[:, 1:2], image).float() for logits in outputs]
         first, second = (functional.cross_entropy(verdict, target) for verdict in verdicts)
@@ -180,7 +183,7 @@ class BSNet(Method):
     ) -> tuple[Tensor, Tensor]:
         """Phase B: tell which rows are labelled; both networks stand still."""
         self.discriminator.requires_grad_(True)
-        loss, accuracy = self._judge(image, outputs, labelled)
+        loss, accuracy = self._discriminate(image, outputs, labelled)
         descend(self.disc_player, loss)
         self.discriminator.requires_grad_(False)
         return loss.detach(), accuracy

@@ -50,9 +50,9 @@ class CauSSL(Method):
         independence: weight of the independence term; 0 leaves it out.
         independence_start: share of the training before the coefficients are first trained, at the next multiple of
             `inner_every`: the official 501 of 30,000 steps, so in effect 540. Before that the term is 0.
-        inner_every: the coefficients are trained at multiples of this step.
-        inner_steps: steps of their Adam each time.
-        inner_lr: its learning rate, which never decays.
+        inner_every: number of steps between two trainings of the coefficients.
+        inner_steps: number of steps of their Adam each time.
+        inner_lr: learning rate of that Adam, which never decays.
     """
 
     views = Views()

@@ -79,9 +79,9 @@ class CVBM(Method):
         region: weight of Dice + cross-entropy of all areas in self-training.
         weight: λ at the end of its rise; 0 leaves consistency and mixing layer out.
         ramp: share of the second stage over which λ rises; 0 for the full λ at once.
-        side: of the rectangle, as a share of the image's.
+        side: side of the rectangle, as a share of the image's.
         largest_component: reduce pseudo-labels to the largest component of each image.
-        decay: of the teacher.
+        decay: decay of the teacher's average.
         pretrain: share of the steps for pre-training.
     """
 
@@ -134,15 +134,15 @@ class CVBM(Method):
         true_a, true_b = (mask_a, mask_a == 0), (mask_b, mask_b == 0)
         if step.stage == "pretrain":
             mixed = self.student(torch.where(inside, b, a))
-            return _judge(SUP, 1.0, (mixed, true_a, ~inside), (mixed, true_b, inside))
+            return _region_terms(SUP, 1.0, (mixed, true_a, ~inside), (mixed, true_b, inside))
         outward = self.student(torch.where(inside, a, p))
         inward = self.student(torch.where(inside, q, b))
         whole = 2 * self.region  # region_loss is half of Dice + cross-entropy
-        terms = _judge(SUP, whole, (outward, true_a, inside), (inward, true_b, ~inside))
+        terms = _region_terms(SUP, whole, (outward, true_a, inside), (inward, true_b, ~inside))
         if self.unsup > 0:
             label_p, label_q = self.pseudo_labels(p), self.pseudo_labels(q)
             areas = (outward, label_p, ~inside), (inward, label_q, inside)
-            terms |= _judge(UNSUP, self.unsup * whole, *areas)
+            terms |= _region_terms(UNSUP, self.unsup * whole, *areas)
             self.notes = kept_notes(torch.cat((label_p[0], label_q[0])))
         if self.weight > 0:
             terms["consistency"] = self.lam(step) * (self.disagreement(*outward) + self.disagreement(*inward))
@@ -173,7 +173,7 @@ class CVBM(Method):
             move_teacher(self.teacher, self.student, self.decay, buffers=True)
 
 
-def _judge(names: tuple[str, str], weight: float, *areas: Area) -> dict[str, Tensor]:
+def _region_terms(names: tuple[str, str], weight: float, *areas: Area) -> dict[str, Tensor]:
     """Weighted sum over areas for each decoder, by name."""
     return {
         name: weight * torch.stack([region_loss(z[k], target[k], area) for z, target, area in areas]).sum()

@@ -41,19 +41,19 @@ class FPGM(Method):
 
     Args:
         net: the backbone; recipe `released` needs its `encode` and `decode`.
-        recipe: `paper` or `released`.
+        recipe: recipe to follow, `paper` or `released`.
         unsup: weight of the strong views' loss; 0 leaves their passes out.
         freq: weight of the aligned view's loss; 0 leaves its pass out.
-        feature: weight of the feature-perturbed pass, recipe `released` alone.
+        feature: weight of the feature-perturbed pass; refused in recipe `paper`, which has none.
         threshold: confidence τ that a pseudo-label needs.
         gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
-        prior: `learned`, `generic` (1/(r+1)) or `low-pass` (a filter instead of an alignment).
-        prior_file: a prior learnt before, used as it is instead of learning one along the way.
-        momentum: μ of the learnt prior.
-        debias: normalise its weights.
-        reconstruction: `radial` (the paper) or `ratio`.
+        prior: kind of prior: `learned`, `generic` (1/(r+1)) or `low-pass` (a filter instead of an alignment).
+        prior_file: file of a prior learnt before, used as it is instead of learning one along the way.
+        momentum: momentum μ of the learnt prior.
+        debias: normalise the weights of the learnt prior, as Adam does.
+        reconstruction: way to rebuild the amplitude: `radial` (the paper) or `ratio`.
         ramp: share of the training over which the unsupervised weights rise; 0 for none, as in the paper.
-        statistics: which passes make the batch-norm statistics of evaluation: `all`, as in the released code, or
+        statistics: passes that make the batch-norm statistics of evaluation: `all`, as in the released code, or
             `clean`, labelled and weak images alone, which look like what the network will meet. Training is the same.
     """
 

@@ -49,25 +49,26 @@ class FPGMTeacher(Method):
 
     Args:
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
-        teacher: False lets the student label the weak views itself; the averaged weights are shipped all the same.
-        decay: of the teacher's weights, after the first steps.
+        teacher: whether the teacher labels the weak views; False lets the student do so itself, but
+            ships the averaged weights all the same.
+        decay: decay of the teacher's average, after the first steps.
         statistics: the teacher's batch-norm statistics: of `clean` images, its own passes; or an average of the
             `student`'s.
-        selection: which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
-        share: of the pixels of each class.
+        selection: rule by which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
+        share: share of the pixels of each class that is kept.
         threshold: confidence that a pseudo-label needs, for all classes or (background, foreground).
-        cutmix: what is pasted into the strong views: boxes of `labeled` or `unlabeled` images, or `none`.
+        cutmix: source of the boxes pasted into the strong views: boxes of `labeled` or `unlabeled` images, or `none`.
         weight: λ at the end of its rise; 0 leaves the unlabelled images out.
         start: share of the steps before unlabelled images take part.
         start_foreground: where above 0, they take part as soon as the teacher finds this many times the foreground of
             the labelled masks, but after `start` of the steps at the latest.
         ramp: share of the steps over which λ rises.
-        alignment: `none`, `augment` or `view`.
+        alignment: use of the aligned images: `none`, `augment` or `view`.
         aligned: share of the student's images that `augment` aligns.
         gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
         gamma_rises: multiply γ by the share of the steps done: gentle early, strong late.
-        reconstruction: `radial` (the paper) or `ratio`.
-        momentum: μ of the prior, whose weights are normalised.
+        reconstruction: way to rebuild the amplitude: `radial` (the paper) or `ratio`.
+        momentum: momentum μ of the prior, whose weights are normalised.
     """
 
     began: Tensor

@@ -83,8 +83,8 @@ class PICK(Method):
         net: the backbone, with its encoder and the main decoder.
         pretrain: share of the steps in the first stage; 1/3 would be that of the copy-paste methods.
         inpaint: weight of L_1; the official scripts have 0.2 and 1.
-        early: what is cut out in the first fifth of the pre-training.
-        mask_fill: what a region is filled with before it is painted: `zero`, or the `mean` colour of its image.
+        early: region that is cut out in the first fifth of the pre-training: `patches` or `threshold`.
+        mask_fill: colour that a region is filled with before it is painted: `zero`, or the `mean` colour of its image.
         clamp: clamp the painted region to [0, 1] before the auxiliary decoder sees it.
         aux_flip: turn restored images upside down for it, in self-training; and
         aux_with_labeled: let the labelled images join them. Both are of the official script `PA`.

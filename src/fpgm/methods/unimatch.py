@@ -27,7 +27,7 @@ class UniMatch(Method):
     Pseudo-labels come from the clean half, in training mode.
 
     Deviations from the authors' code: weak views are those of all methods here; batches, iterations and evaluation
-    are the trainer's; all chance is drawn from one seed. `FPGM` of the recipe `released` is this method with one more
+    are the trainer's; all random draws come from one seed. `FPGM` of the recipe `released` is this method with one more
     view, strong views passed one by one and scored in one Dice, and no division by 2.
 
     Args:
@@ -37,7 +37,7 @@ class UniMatch(Method):
         threshold: confidence that a pseudo-label needs; pixels below are left out of the Dice sums.
         drop: probability that a feature channel is dropped.
         ramp: share of the training over which the unsupervised weights rise; 0 for none, as the authors have it.
-        statistics: which passes make the batch-norm statistics of evaluation: `all`, as the authors have it, or
+        statistics: passes that make the batch-norm statistics of evaluation: `all`, as the authors have it, or
             `clean`, without that of the strong views. They label the mix partners too.
     """
 

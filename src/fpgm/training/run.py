@@ -259,8 +259,8 @@ def _save_model(trainer: Trainer, config: RunConfig, pools: _Pools) -> None:
         "split": config.data.split,
         "labeled": config.data.labeled,
         "train_sha256": Split.load(config.data.store / "splits" / config.data.split).train_sha256(),
-        "validation_dice": max(statistics.scores.values(), default=trainer.record["dice"]),
-        "best_step": trainer.record["step"],
+        "validation_dice": max(statistics.scores.values(), default=trainer.best_score["dice"]),
+        "best_step": trainer.best_score["step"],
     }
     card = ModelCard(
         net=config.net.name,

@@ -42,27 +42,27 @@ class Stopped(Exception):
 class Trainer:
     """Trains a method and keeps its run folder so that it can be killed at any moment and go on.
 
-    What a step computes depends on seed and step alone: batches, chance and learning rate are functions of them, and
-    all else is in the checkpoint. So a resumed run gives the weights of one that was never interrupted.
+    What a step computes depends on seed and step alone: batches, random draws and learning rate are functions of them,
+    and all else is in the checkpoint. So a resumed run gives the weights of one that was never interrupted.
 
     Args:
         fabric: devices, precision and ranks, already launched.
-        method: freshly built; all ranks with the same weights.
-        optimizer: over `method.parameter_groups()`.
-        folder: of the run.
+        method: method to train, with the same weights on all ranks.
+        optimizer: main optimiser, over `method.parameter_groups()`.
+        folder: run folder.
         iterations: number of steps.
-        schedule: of the learning rate: `poly`, with `power`, or `cosine`.
+        schedule: schedule of the learning rate: `poly`, with `power`, or `cosine`.
         power: exponent of `poly`.
-        warmup: steps over which the learning rate rises from 0.
+        warmup: number of steps over which the learning rate rises from 0.
         average: decay of the averaged weights that are validated and shipped instead of the raw ones; 0 for none. A
             method that ships a teacher has averaged them itself and is left alone.
         half_size: share of the steps, from the first on, whose losses see images of half the side, at a quarter of the
             cost. `before_step`, where priors are learnt, sees them whole.
-        validate_every: steps between validations.
-        save_every: steps between checkpoints.
-        log_every: steps between rows of metrics.csv.
-        pictures_every: steps between pictures of what the network sees; 0 for none.
-        seed: of the chance within steps.
+        validate_every: number of steps between validations.
+        save_every: number of steps between checkpoints.
+        log_every: number of steps between rows of metrics.csv.
+        pictures_every: number of steps between pictures of what the network sees; 0 for none.
+        seed: seed of what is drawn within steps.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Trainer:
         self.decay = average
         self.average = frozen_copy(method.predictor()) if average and taught else None
         self.next_step = 0
-        self.record: dict[str, float] = dict(NOTHING_YET)
+        self.best_score: dict[str, float] = dict(NOTHING_YET)
         self.stop_requested = False
 
     def resume(self) -> None:
@@ -109,7 +109,7 @@ class Trainer:
             others = sorted(path.name for path in self.last.parent.glob("best*.safetensors"))
             advice = f"or copy {' or '.join(others)} over it to go on from there" if others else "nothing else is lost"
             raise ValueError(f"{error}. Delete it to begin anew, {advice}") from None
-        self.next_step, self.record = record["next_step"], record["best"]
+        self.next_step, self.best_score = record["next_step"], record["best"]
 
     def restore(self, path: Path) -> None:
         """Put back the weights of a checkpoint, to use them and not to go on."""
@@ -187,7 +187,7 @@ class Trainer:
         """Compute one step and return its loss terms."""
         index, rank = batch.index, self.fabric.global_rank
         step = Step(index, self.iterations, stage.name, step_generator(self.seed, index, rank))
-        torch.manual_seed(step_seed(self.seed, index, rank))  # dropout layers draw from torch's own generator
+        torch.manual_seed(step_seed(self.seed, index, rank))  # dropout layers draw from torch's global generator
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = learning_rate(rate, index, self.iterations, self.schedule, self.power, self.warmup)
         with torch.no_grad():
@@ -211,9 +211,9 @@ class Trainer:
         return terms
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint, on the first rank."""
+        """Write a checkpoint, on rank zero."""
         if self.fabric.is_global_zero:
-            record = {"next_step": self.next_step, "best": self.record}
+            record = {"next_step": self.next_step, "best": self.best_score}
             checkpoint.save(path, self.method, self.optimizer, record, self.average)
         self.fabric.barrier()
 
@@ -228,7 +228,7 @@ class Trainer:
         before = self.best(stages[stages.index(stage) - 1])
         if stage.start == "best" and before.is_file():
             checkpoint.load(before, self.method, self.optimizer, self.average)
-            self.record = dict(NOTHING_YET)
+            self.best_score = dict(NOTHING_YET)
         self.method.enter(stage)
         return stage
 
@@ -238,16 +238,16 @@ class Trainer:
         return values | {name: float(value.detach()) for name, value in {**terms, **self.method.notes}.items()}
 
     def _validate(self, validation: Pool, stage: Stage) -> dict[str, float]:
-        """Score the predictor on the first rank, keep it if it is the best so far, and tell the others."""
+        """Score the predictor on rank zero, save it if it is the best so far, and give all ranks the score."""
         score = math.nan
         if self.fabric.is_global_zero:
             with self.fabric.autocast():
                 score = self.score(validation, self.predictor())
         score = float(self.fabric.broadcast(score))
-        if score > self.record["dice"]:
-            self.record = {"dice": score, "step": self.next_step}
+        if score > self.best_score["dice"]:
+            self.best_score = {"dice": score, "step": self.next_step}
             self.save(self.best(stage))
-        return {"dice": score, "best_dice": self.record["dice"]}
+        return {"dice": score, "best_dice": self.best_score["dice"]}
 
     def score(self, pool: Pool, predictor: nn.Module) -> float:
         """Mean Dice of a predictor on a pool."""
@@ -274,7 +274,7 @@ class Trainer:
         )
 
     def _check_finite(self, loss: Tensor, terms: Mapping[str, Tensor], batch: Batch) -> None:
-        """Stop at a loss that is no number, and leave behind which images made it."""
+        """Stop at a loss that is not finite, and write down which images made it."""
         if bool(torch.isfinite(loss)):
             return
         bad = [name for name, term in terms.items() if not bool(torch.isfinite(term))]
