@@ -34,9 +34,9 @@ class DataConfig(Part):
 
     store: Path
     split: str = Field(description="name of a folder under STORE/splits")
-    labeled: str = Field("5%", description="N or P% of the training pool")
-    batch_labeled: int = Field(8, ge=1)
-    batch_unlabeled: int = Field(8, ge=1)
+    labeled: str = Field("5%", description="number N or percentage P% of the training pool")
+    batch_labeled: int = Field(8, ge=1, description="number of labelled images in a step, on all processes together")
+    batch_unlabeled: int = Field(8, ge=1, description="number of unlabelled images in a step, likewise")
     weak: float = Field(0.5, ge=0, le=1, description="probability of each flip and of a quarter turn")
     geometry: float = Field(0.0, ge=0, le=1, description="probability that a weak view is scaled, rotated and shifted")
     scale: tuple[float, float] = Field((0.7, 1.4), description="range of the scale")
@@ -44,7 +44,7 @@ class DataConfig(Part):
     rotation: float = Field(45.0, ge=0, le=180, description="largest angle in degrees")
     shift: float = Field(0.2, ge=0, le=1, description="largest shift in halves of the side")
     strong_labeled: float = Field(0.0, ge=0, le=1, description="share of labelled images shown in their strong view")
-    workers: int = Field(1, ge=0, description="processes that prepare batches")
+    workers: int = Field(1, ge=0, description="number of processes that prepare batches")
 
 
 class NetConfig(Part):
@@ -63,22 +63,22 @@ class OptimizerConfig(Part):
     weight_decay: float = Field(1e-4, ge=0)
     schedule: Literal["poly", "cosine"] = "poly"
     power: float = Field(0.9, ge=0, description="exponent of the schedule poly")
-    warmup: int = Field(0, ge=0, description="steps over which the learning rate rises from 0")
+    warmup: int = Field(0, ge=0, description="number of steps over which the learning rate rises from 0")
 
 
 class TrainConfig(Part):
     """How long, how often, from which seed."""
 
-    iterations: int = Field(30_000, ge=1)
+    iterations: int = Field(30_000, ge=1, description="number of steps")
     average: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights that are shipped; 0: none")
     half_size: float = Field(0.0, ge=0, le=1, description="share of the steps, the first ones, at half the side")
-    choose_statistics: bool = Field(False, description="let validation choose the batch-norm statistics to ship")
-    validate_every: int = Field(200, ge=1)
-    save_every: int = Field(200, ge=1)
-    log_every: int = Field(10, ge=1)
-    pictures_every: int = Field(1000, ge=0, description="0: no pictures")
+    choose_statistics: bool = Field(False, description="whether validation chooses the batch-norm statistics to ship")
+    validate_every: int = Field(200, ge=1, description="number of steps between validations")
+    save_every: int = Field(200, ge=1, description="number of steps between checkpoints")
+    log_every: int = Field(10, ge=1, description="number of steps between rows of metrics.csv")
+    pictures_every: int = Field(1000, ge=0, description="number of steps between pictures; 0: none")
     seed: int = Field(0, ge=0, lt=2**63, description="seed of weights, batches and augmentation")
-    precision: Precision = Field("auto", description="as in Lightning Fabric; auto: what suits the device")
+    precision: Precision = Field("auto", description="precision as in Lightning Fabric; auto: what suits the device")
 
 
 class RunConfig(Part):
@@ -138,10 +138,11 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
     """Return the whole configuration of a run.
 
     Args:
-        preset: where the defaults come from.
-        method: a name of `METHODS`.
+        preset: name of the setting that the defaults come from.
+        method: name in `METHODS`.
         data: fields of `DataConfig`.
-        settings: `key=value` with dotted keys, e.g. `method.gamma=0.1` or `train.iterations=500`; later ones win.
+        settings: further settings, `key=value` with dotted keys, e.g. `method.gamma=0.1` or `train.iterations=500`;
+            later ones win.
     """
     record: dict[str, Any] = {**PRESETS[preset](method), "method": method}
     record["data"] = {**record.get("data", {}), **data}

@@ -49,11 +49,11 @@ class FPGMTeacher(Method):
 
     Args:
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
-        teacher: whether the teacher labels the weak views; False lets the student do so itself, but
-            ships the averaged weights all the same.
+        teacher: whether the teacher labels the weak views; if not, the student does, and the averaged weights are
+            shipped all the same.
         decay: decay of the teacher's average, after the first steps.
-        statistics: the teacher's batch-norm statistics: of `clean` images, its own passes; or an average of the
-            `student`'s.
+        statistics: source of the teacher's batch-norm statistics: `clean` images, in its own passes; or an average of
+            the `student`'s.
         selection: rule by which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
         share: share of the pixels of each class that is kept.
         threshold: confidence that a pseudo-label needs, for all classes or (background, foreground).
