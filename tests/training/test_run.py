@@ -49,7 +49,7 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(whole: Path, phantom_store
     process = start(arguments(phantom_store, run))
     wait_for_step(run, 5, process)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 130 and "--resume" in output
     finish(arguments(phantom_store, run, "--resume"))
     same(whole, run)
@@ -78,7 +78,7 @@ def test_one_of_two_processes_asked_to_stop_stops_both(pair: Path, phantom_store
     process = start(arguments(phantom_store, run, *TWO))
     wait_for_step(run, 5, process)
     process.send_signal(signal.SIGTERM)  # to rank zero alone
-    output, _ = process.communicate(timeout=60)  # the pipe ends with the last process that writes to it
+    output, _ = process.communicate(timeout=300)  # the pipe ends with the last process that writes to it
     assert process.returncode == 130 and output.count("--resume") == 1
     assert len(rows(run)) < 12
     finish(arguments(phantom_store, run, "--resume", *TWO))
