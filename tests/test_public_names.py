@@ -70,7 +70,7 @@ COMMAND_LINE = {
     "prior show": "prior --out",
     "prior compare": "priors --out --json",
     "train": "--method --data --out --labeled --split --preset --iterations --seed --set --resume --accelerator "
-    "--devices --num-nodes --precision --compile",
+    "--devices --num-nodes --precision",
     "evaluate": "run --data --datasets --device --workers --json",
     "predict": "model images --out --threshold --average --keep-largest --min-area --save --device --precision "
     "--batch-size",
@@ -88,7 +88,8 @@ SETTINGS = {
     "strong_labeled workers",
     "net": "name arguments",
     "optimizer": "name lr momentum weight_decay schedule power warmup",
-    "train": "iterations average half_size choose_statistics validate_every save_every log_every pictures_every seed",
+    "train": "iterations average half_size choose_statistics validate_every save_every log_every pictures_every seed "
+    "precision",
     "method": "recipe unsup freq feature threshold gamma prior prior_file momentum debias reconstruction ramp "
     "statistics",
 }

@@ -6,25 +6,27 @@ Configuration stops at the door: parts take plain arguments, never a config obje
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError
 
 from fpgm import __version__
 from fpgm.files import write_text
 from fpgm.methods import METHODS
+from fpgm.methods.arguments import STRICT, Arguments, explain
+from fpgm.methods.arguments import arguments_model as model_of
 
 Preset = Literal["paper", "mini"]
+Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 
 
 class Part(BaseModel):
     """A section of a configuration: no unknown keys, no change after it is made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = STRICT
 
 
 class DataConfig(Part):
@@ -32,9 +34,9 @@ class DataConfig(Part):
 
     store: Path
     split: str = Field(description="name of a folder under STORE/splits")
-    labeled: str = Field("5%", description="N or P% of the training pool")
-    batch_labeled: int = Field(8, ge=1)
-    batch_unlabeled: int = Field(8, ge=1)
+    labeled: str = Field("5%", description="number N or percentage P% of the training pool")
+    batch_labeled: int = Field(8, ge=1, description="number of labelled images in a step, on all processes together")
+    batch_unlabeled: int = Field(8, ge=1, description="number of unlabelled images in a step, likewise")
     weak: float = Field(0.5, ge=0, le=1, description="probability of each flip and of a quarter turn")
     geometry: float = Field(0.0, ge=0, le=1, description="probability that a weak view is scaled, rotated and shifted")
     scale: tuple[float, float] = Field((0.7, 1.4), description="range of the scale")
@@ -42,7 +44,7 @@ class DataConfig(Part):
     rotation: float = Field(45.0, ge=0, le=180, description="largest angle in degrees")
     shift: float = Field(0.2, ge=0, le=1, description="largest shift in halves of the side")
     strong_labeled: float = Field(0.0, ge=0, le=1, description="share of labelled images shown in their strong view")
-    workers: int = Field(1, ge=0, description="processes that prepare batches")
+    workers: int = Field(1, ge=0, description="number of processes that prepare batches")
 
 
 class NetConfig(Part):
@@ -62,21 +64,22 @@ class OptimizerConfig(Part):
     weight_decay: float = Field(1e-4, ge=0)
     schedule: Literal["poly", "cosine"] = "poly"
     power: float = Field(0.9, ge=0, description="exponent of the schedule poly")
-    warmup: int = Field(0, ge=0, description="steps over which the learning rate rises from 0")
+    warmup: int = Field(0, ge=0, description="number of steps over which the learning rate rises from 0")
 
 
 class TrainConfig(Part):
     """How long, how often, from which seed."""
 
-    iterations: int = Field(30_000, ge=1)
+    iterations: int = Field(30_000, ge=1, description="number of steps")
     average: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights that are shipped; 0: none")
     half_size: float = Field(0.0, ge=0, le=1, description="share of the steps, the first ones, at half the side")
-    choose_statistics: bool = Field(False, description="let validation choose the batch-norm statistics to ship")
-    validate_every: int = Field(200, ge=1)
-    save_every: int = Field(200, ge=1)
-    log_every: int = Field(10, ge=1)
-    pictures_every: int = Field(1000, ge=0, description="0: no pictures")
-    seed: int = Field(0, ge=0, lt=2**63)
+    choose_statistics: bool = Field(False, description="whether validation chooses the batch-norm statistics to ship")
+    validate_every: int = Field(200, ge=1, description="number of steps between validations")
+    save_every: int = Field(200, ge=1, description="number of steps between checkpoints")
+    log_every: int = Field(10, ge=1, description="number of steps between rows of metrics.csv")
+    pictures_every: int = Field(1000, ge=0, description="number of steps between pictures; 0: none")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed of weights, batches and augmentation")
+    precision: Precision = Field("auto", description="precision as in Lightning Fabric; auto: what suits the device")
 
 
 class RunConfig(Part):
@@ -85,7 +88,7 @@ class RunConfig(Part):
     version: str = __version__
     preset: Preset = "paper"
     method: str
-    arguments: Part
+    arguments: Arguments
     data: DataConfig
     net: NetConfig = NetConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -105,20 +108,23 @@ class RunConfig(Part):
 
 
 def paper(method: str) -> dict[str, Any]:
-    """The paper's setting: SGD, 30,000 iterations; its store is 256 x 256."""
-    return {"preset": "paper"}
+    """The paper's setting: SGD, 30,000 iterations, full precision; its store is 256 x 256."""
+    return {"preset": "paper", "train": {"precision": "32-true"}}
 
 
 def mini(method: str) -> dict[str, Any]:
     """A setting for a CPU and a store of 64 x 64 to 128 x 128: few iterations, more augmentation, averaged weights.
 
     Methods that trust pseudo-labels from the first step on get a ramp, since AdamW is confident before it is right,
-    and statistics of clean images, since a short training does not bring those of strong views near them.
+    and statistics of clean images, since a short training does not bring those of strong views near them. BSNet's
+    teacher gets the official Adam, which is to the student's AdamW what SGD 1e-3 is to the paper's SGD 1e-2.
     """
     gentle = {"ramp": 0.5, "statistics": "clean"}
+    official_teacher = {"teacher_optimizer": "adam", "teacher_lr": 1e-4}  # a tenth of the student's rate
+    arguments = {"fpgm": gentle, "unimatch": gentle, "bsnet": official_teacher}
     return {
         "preset": "mini",
-        "arguments": gentle if method in ("fpgm", "unimatch") else {},
+        "arguments": arguments.get(method, {}),
         "data": {"geometry": 0.5, "strong_labeled": 0.5},
         "net": {"arguments": {"dropout": 0.0}},
         "optimizer": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-4, "schedule": "cosine", "warmup": 100},
@@ -133,10 +139,11 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
     """Return the whole configuration of a run.
 
     Args:
-        preset: where the defaults come from.
-        method: a name of `METHODS`.
+        preset: name of the setting that the defaults come from.
+        method: name in `METHODS`.
         data: fields of `DataConfig`.
-        settings: `key=value` with dotted keys, e.g. `method.gamma=0.1` or `train.iterations=500`; later ones win.
+        settings: further settings, `key=value` with dotted keys, e.g. `method.gamma=0.1` or `train.iterations=500`;
+            later ones win.
     """
     record: dict[str, Any] = {**PRESETS[preset](method), "method": method}
     record["data"] = {**record.get("data", {}), **data}
@@ -156,7 +163,7 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
 
 def keys(method: str) -> list[str]:
     """Return all keys that --set takes for a method."""
-    sections: dict[str, type[Part]] = {
+    sections: dict[str, type[BaseModel]] = {
         "method": arguments_model(method),
         "data": DataConfig,
         "net": NetConfig,
@@ -166,27 +173,26 @@ def keys(method: str) -> list[str]:
     return [f"{section}.{name}" for section, model in sections.items() for name in model.model_fields]
 
 
-def arguments_model(method: str) -> type[Part]:
+def arguments_model(method: str) -> type[Arguments]:
     """Return the arguments of a method beside its network, as a typed section."""
     if method not in METHODS:
         raise ValueError(f"there is no method {method!r}; {_near(method, METHODS)}")
-    build = METHODS[method].__init__
-    hints = get_type_hints(build)
-    fields: dict[str, Any] = {
-        name: (hints[name], parameter.default)
-        for name, parameter in inspect.signature(build).parameters.items()
-        if name not in ("self", "net")
-    }
-    return create_model(f"{method}_arguments", __base__=Part, **fields)
+    return model_of(METHODS[method].__init__)
 
 
 def differences(old: RunConfig, new: RunConfig) -> list[str]:
-    """Return a line for each field that two configurations do not share, and none for what may change."""
+    """Return a line for each field in which two configurations differ, and none for what may change.
+
+    Precision `auto` differs from no other: it stands for the one in use.
+    """
     left, right = (_flat(config.model_dump(mode="json", serialize_as_any=True)) for config in (old, new))
+    free = {"version", "data.workers"}
+    if "auto" in (old.train.precision, new.train.precision):
+        free.add("train.precision")
     return [
         f"{key}: {left.get(key)!r} -> {right.get(key)!r}"
         for key in sorted(left.keys() | right.keys())
-        if left.get(key) != right.get(key) and key not in ("version", "data.workers")
+        if left.get(key) != right.get(key) and key not in free
     ]
 
 
@@ -217,7 +223,4 @@ def _build(record: dict[str, Any], source: str) -> RunConfig:
         arguments = arguments_model(record["method"]).model_validate(record.get("arguments") or {})
         return RunConfig.model_validate({**record, "arguments": arguments})
     except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, entry['loc']))}: {entry['msg']} (got {entry['input']!r})" for entry in error.errors()
-        ]
-        raise ValueError(f"{source} do not make a run: {'; '.join(lines)}") from None
+        raise ValueError(f"{source} do not make a run: {explain(error)}") from None

@@ -163,7 +163,7 @@ def _mean(values: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _check(logits: Tensor, target: Tensor) -> None:
-    """Refuse shapes and types that would broadcast into a wrong number, and labels that are no class."""
+    """Refuse shapes and types that would broadcast into a wrong number, and labels that are not a class."""
     if logits.ndim != 4:
         raise ValueError(f"logits have shape {tuple(logits.shape)}: give (B, K, H, W)")
     batch, classes, *size = logits.shape

@@ -49,7 +49,7 @@ def test_the_quickest_step_of_each_stage_counts(tmp_path: Path) -> None:
 def test_steps_of_all_stages_are_measured_and_nothing_is_written(phantom_store: Path, tmp_path: Path) -> None:
     (cell,) = cells(phantom_store, tmp_path / "out", "main", methods=["bcpnet"])
     before = sorted(phantom_store.rglob("*"))
-    cost = measure(cell, Split.load(phantom_store / "splits" / "strict-0"), accelerator="cpu", precision="32-true")
+    cost = measure(cell, Split.load(phantom_store / "splits" / "strict-0"), accelerator="cpu")
     assert 0 < cost.step < 60 and 0 < cost.image < 10
     assert sorted(phantom_store.rglob("*")) == before and not (tmp_path / "out").exists()
 
@@ -66,7 +66,6 @@ def test_each_kind_is_measured_once_and_what_is_done_not_at_all(
         found,
         {"strict-0": split},
         accelerator="cpu",
-        precision="32-true",
         tell=lambda cell: told.append(cell.variant.name),
     )
     assert told == ["fpgm", "fpgm-sup", "fpgm-sup-unsup", "fpgm-sup-freq"]
@@ -88,6 +87,6 @@ def test_folds_share_the_cost_of_a_step_and_have_their_own_images(
         for fold, count in zip(folds, (1, 3), strict=True)
     }
     told: list[Cell] = []
-    found = times(made, splits, accelerator="cpu", precision="32-true", tell=told.append)
+    found = times(made, splits, accelerator="cpu", tell=told.append)
     assert told == made[:1]
     assert list(found.values()) == [(0.1, pytest.approx(105)), (0.1, pytest.approx(107))]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.faults.making import works
-from tests.training.test_run import arguments
+from tests.training.running import arguments
 
 
 @pytest.fixture(autouse=True, scope="package")

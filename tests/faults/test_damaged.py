@@ -14,7 +14,7 @@ from fpgm.cli import main
 from tests.conftest import DRAWN
 from tests.data.pictures import content
 from tests.faults.making import cut, refusal, works
-from tests.training.test_run import arguments, rows, same
+from tests.training.running import arguments, rows, same
 
 SHARES = pytest.mark.parametrize("share", [0, 0.5, 1], ids=["empty", "half", "a byte short"])
 

@@ -18,7 +18,7 @@ import torch
 from fpgm.evaluation import evaluate_run
 from tests.data.pictures import content
 from tests.faults.making import alone, drafts, refusal, works
-from tests.training.test_run import arguments, same
+from tests.training.running import arguments, same
 
 FULL = "No space left on device"
 

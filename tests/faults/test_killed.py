@@ -27,7 +27,7 @@ from tests.cli.test_reproduce import command as reproduce
 from tests.cli.test_reproduce import runs
 from tests.data.pictures import bundle, content, disc, save
 from tests.faults.making import alive, alone, children, drafts, kill_at, wait, works
-from tests.training.test_run import arguments, same, start, wait_for_step
+from tests.training.running import arguments, same, start, wait_for_step
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")

@@ -17,7 +17,7 @@ from fpgm.cli import main
 from tests.data.pictures import content
 from tests.experiments.test_runner import HOLD
 from tests.faults.making import children, refusal, works
-from tests.training.test_run import arguments, rows, same, start, wait_for_step
+from tests.training.running import arguments, rows, same, start, wait_for_step
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")

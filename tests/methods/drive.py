@@ -28,12 +28,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "bsnet": {"warm_up": 0, "weight": 10.0},  # all terms from the first step on, large enough to see
     "ac_mt": {"ramp": 0, "consistency": 1.0},  # large enough to see
     # all terms and the inner players from the first step on
-    "caussl": {"ramp": 0, "cross_after": -1, "independence_after": -1, "inner_every": 2, "inner_steps": 3},
+    "caussl": {"ramp": 0, "cross_start": 0, "independence_start": 0, "inner_every": 2, "inner_steps": 3},
     "unimatch": {"threshold": 0.0},
     # with its whole weight, a tile that rounding chooses moves the golden losses
     "abd": {"ramp": 0, "informative": 0.2},
     # with β = 5 the penalty of entropy holds the supervised loss up in the first steps: begin with the last β
     "dycon": {"beta": (0.5, 0.5), "ramp": 0, "consistency": 1.0},
+    "cvbm": {"ramp": 0},  # the whole consistency from the first step on
 }
 
 

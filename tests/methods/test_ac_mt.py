@@ -15,7 +15,7 @@ from fpgm.data.batch import Batch
 from fpgm.losses import cross_entropy_dice
 from fpgm.methods import Step
 from fpgm.methods.ac_mt import ACMT, ambiguous
-from fpgm.methods.blocks import noisy
+from fpgm.methods.parts.perturbations import noisy
 from fpgm.nets import UNet
 from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
 

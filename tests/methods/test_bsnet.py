@@ -16,8 +16,8 @@ from torch.nn import functional
 from fpgm.data.batch import Batch
 from fpgm.losses import cross_entropy, cross_entropy_dice
 from fpgm.methods import Step, bsnet
-from fpgm.methods.blocks import move_teacher
 from fpgm.methods.bsnet import BSNet, Discriminator, compound, descend
+from fpgm.methods.parts.teachers import move_teacher
 from fpgm.nets import UNet
 from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
 
@@ -71,7 +71,7 @@ def test_check_2_without_gradient_steps_the_gap_shrinks_by_alpha_squared() -> No
 def test_check_3_without_weight_before_the_warm_up_it_is_supervised(batch: Batch) -> None:
     method = build(weight=0.0)
     torch.manual_seed(1)
-    sum(method.losses(batch, step(299)).values()).backward()
+    sum(method.losses(batch, step(299, 30_000)).values()).backward()
     torch.manual_seed(1)
     labelled = method.net(torch.cat((batch.image_l, batch.weak_u)))[: len(batch.image_l)]
     expected = torch.autograd.grad(functional.cross_entropy(labelled, batch.mask_l), list(method.net.parameters()))
@@ -185,7 +185,7 @@ class Reference:
 
 def test_whole_steps_follow_the_specification(phantom_store: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    method = BSNet(nn.Conv2d(3, 2, 3, padding=1), warm_up=5)  # without dropout and batch norm
+    method = BSNet(nn.Conv2d(3, 2, 3, padding=1), warm_up=0.5)  # without dropout and batch norm
     trainer = make_trainer(method, tmp_path, iterations=10)
     stream, reference = make_stream(phantom_store, method), Reference(method, trainer.rates[0])
     for index in range(3, 8):  # not from 0 on, which would make both networks equal
@@ -217,14 +217,15 @@ def test_each_network_labels_for_the_other(
 
 def test_warm_up_leaves_both_pseudo_terms_out(batch: Batch) -> None:
     method = build()
-    assert set(method.losses(batch, step(299, 1000))) == {"sup", "adv"}
-    assert set(method.losses(batch, step(300, 1000))) == {"sup", "adv", "mse", "pseudo"}
+    for last, total in ((299, 30_000), (2, 300)):
+        assert set(method.losses(batch, step(last, total))) == {"sup", "adv"}
+        assert set(method.losses(batch, step(last + 1, total))) == {"sup", "adv", "mse", "pseudo"}
     logits, labels = method.teacher(torch.cat((batch.image_l, batch.weak_u))), torch.ones(8, 64, 64, dtype=torch.long)
     before = cross_entropy(logits[:4], batch.mask_l)
-    assert torch.equal(method._train_teacher(batch, step(299, 1000), logits, labels), before)
+    assert torch.equal(method._train_teacher(batch, step(299, 30_000), logits, labels), before)
     logits = method.teacher(torch.cat((batch.image_l, batch.weak_u)))
     after = cross_entropy(logits[:4], batch.mask_l) + cross_entropy(logits[4:], labels[4:])
-    assert torch.equal(method._train_teacher(batch, step(300, 1000), logits, labels), after)
+    assert torch.equal(method._train_teacher(batch, step(300, 30_000), logits, labels), after)
 
 
 @pytest.mark.parametrize(("index", "weight"), [(0, 6.74e-4), (149, 6.74e-4), (15_000, 2.87e-2), (29_999, 0.1)])
@@ -233,7 +234,7 @@ def test_weight_over_the_training(batch: Batch, index: int, weight: float) -> No
     method = BSNet(nn.Conv2d(3, 2, 1))
     terms = method.losses(batch, step(index, 30_000))
     outputs, ones = (method.net(batch.weak_u), method.teacher(batch.weak_u)), torch.ones(4, dtype=torch.long)
-    loss, _ = method._judge(batch.weak_u, outputs, ones)
+    loss, _ = method._discriminate(batch.weak_u, outputs, ones)
     assert float((terms["adv"] / loss).detach()) == pytest.approx(weight, rel=2e-3)
 
 

@@ -210,6 +210,21 @@ def test_check_5_terms_set_in_one_after_the_other(phantom_store: Path, index: in
         assert torch.allclose(gradient, want, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("inner_every", [60, 7])
+def test_a_short_training_sees_all_terms(phantom_store: Path, inner_every: int) -> None:
+    """Of 300 steps, cross-supervision has all but 4 and independence all but the first multiple from 5 on."""
+    method = caussl(inner_steps=1, inner_every=inner_every)
+    batch = batch_for(phantom_store, method)
+    image = torch.cat((batch.image_l, batch.weak_u))
+    z1, z2 = method.net(image), method.other(image)
+    names = {
+        index: set(method.objectives(z1, z2, batch.mask_l, Step(index, 300, "train", torch.Generator()))[0])
+        for index in (3, 4, inner_every - 1, inner_every)
+    }
+    assert names[3] == {"sup"} and names[4] == names[inner_every - 1] == {"sup", "cross"}
+    assert names[inner_every] == {"sup", "cross", "independence"}
+
+
 def test_check_6_swapping_the_networks_swaps_the_losses(phantom_store: Path) -> None:
     method = without_dropout(caussl(inner_steps=2))
     batch = batch_for(phantom_store, method)
@@ -262,5 +277,5 @@ def test_the_independence_term_makes_rebuilding_harder() -> None:
 def test_mistakes_are_explained() -> None:
     with pytest.raises(ValueError, match="Linear has no 2D convolution"):
         CauSSL(nn.Linear(3, 2))
-    with pytest.raises(ValueError, match="inner_every is 0"):
+    with pytest.raises(ValueError, match="inner_every: Input should be greater than or equal to 1"):
         caussl(inner_every=0)

@@ -90,7 +90,7 @@ def test_every_declared_view_matters_in_the_last_stage(name: str, phantom_store:
                 assert not torch.equal(torch.as_tensor(before), torch.as_tensor(after)), (field.name, number)
 
 
-def test_chance_is_the_seed_alone(case: tuple[str, Stage], batch: Batch) -> None:
+def test_randomness_is_the_seed_alone(case: tuple[str, Stage], batch: Batch) -> None:
     first, again, other = (losses(*case, batch, seed) for seed in (1, 1, 2))
     assert all(torch.equal(first[term], again[term]) for term in first)
     assert any(not torch.equal(first[term], other[term]) for term in first)

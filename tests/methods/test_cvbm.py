@@ -12,17 +12,18 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch
 from fpgm.methods import Step
-from fpgm.methods.blocks import keep_largest, region_loss
 from fpgm.methods.cvbm import CVBM
+from fpgm.methods.parts.copy_paste import region_loss
+from fpgm.methods.parts.pseudo_labels import keep_largest
 from fpgm.nets import UNet
-from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
-from tests.methods.test_bcpnet import (
+from tests.methods.copying import (
     assert_moved_by_one_percent,
     naive_mix,
     paste_mask,
     states_at_switch,
     teacher_before_its_last_move,
 )
+from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
 
 
 def step(stage: str = "self-train", index: int = 0, total: int = 100) -> Step:
@@ -228,8 +229,11 @@ class TestLam:
         assert binary.lam(step(index=8_000, total=20_000)) == pytest.approx(0.286505, abs=1e-6)  # e^-1.25
         assert binary.lam(step(index=11_000, total=20_000)) == 1
 
-    def test_is_whole_where_there_is_no_room_for_a_stair(self) -> None:
-        assert cvbm().lam(step(index=40, total=100)) == 0.5
+    @pytest.mark.parametrize("total", [30, 300, 3000])
+    def test_rises_in_a_short_training_too(self, total: int) -> None:
+        course = [cvbm().lam(step(index=index, total=total)) for index in range(total // 3, total)]
+        assert course == sorted(course)
+        assert course[0] == pytest.approx(0.003369, abs=1e-6) and 0.4 < course[-1] <= 0.5
 
 
 def test_parts_are_those_of_the_specification() -> None:

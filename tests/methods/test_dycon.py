@@ -16,7 +16,6 @@ from fpgm.data.batch import Batch
 from fpgm.data.store import Store
 from fpgm.losses import entropy
 from fpgm.methods import Step
-from fpgm.methods.blocks import noisy
 from fpgm.methods.dycon import (
     DyCON,
     Embedding,
@@ -25,6 +24,7 @@ from fpgm.methods.dycon import (
     patch_labels,
     uncertain_consistency,
 )
+from fpgm.methods.parts.perturbations import noisy
 from fpgm.nets import UNet
 from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
 

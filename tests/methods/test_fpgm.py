@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from fpgm.data.batch import Batch
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods import Step
-from fpgm.methods.blocks import channel_dropout, paste, ramp_up
 from fpgm.methods.fpgm import FPGM
+from fpgm.methods.parts.perturbations import channel_dropout
 from fpgm.nets import UNet
 from fpgm.spectrum import FrequencyPrior, align, edge_profiles, low_pass
 from tests.methods.drive import CHANNELS, build, make_stream
@@ -198,23 +198,12 @@ def test_contradictions_are_explained() -> None:
         FPGM(nn.Conv2d(3, 2, 1), prior="generic", prior_file=Path("prior.json"))
 
 
-def test_ramp_rises_from_almost_nothing_to_one() -> None:
-    assert ramp_up(step(0), 10) == pytest.approx(0.0067, abs=1e-4)  # e^-5
-    assert ramp_up(step(5), 10) == pytest.approx(0.2865, abs=1e-4)  # e^-1.25
-    assert ramp_up(step(10), 10) == ramp_up(step(50), 10) == ramp_up(step(0), 0) == 1
-
-
-def test_paste_takes_the_inside_from_the_first() -> None:
-    box = torch.tensor([[[True, False]]])
-    assert paste(torch.tensor([[[1, 2]]]), torch.tensor([[[3, 4]]]), box).tolist() == [[[1, 4]]]
-    assert paste(torch.ones(1, 3, 1, 2), torch.zeros(1, 3, 1, 2), box)[0, :, 0].tolist() == [[1, 0]] * 3
-
-
-def test_channel_dropout_drops_whole_channels_and_keeps_the_mean() -> None:
-    dropped = channel_dropout(torch.ones(64, 64, 2, 2), torch.Generator().manual_seed(0))
-    assert set(dropped.unique().tolist()) == {0.0, 2.0}
-    assert torch.equal(dropped.amin((2, 3)), dropped.amax((2, 3)))
-    assert dropped.mean() == pytest.approx(1, abs=0.05)
+def test_a_weight_without_effect_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"feature is 0\.3, but recipe 'paper' has no such pass"):
+        FPGM(nn.Conv2d(3, 2, 1), feature=0.3)
+    assert FPGM(UNet(channels=CHANNELS), recipe="released", feature=0.3).feature == 0.3
+    with pytest.raises(ValueError, match="feature is 0"):
+        FPGM(nn.Conv2d(3, 2, 1), feature=0)
 
 
 def test_pictures_show_the_aligned_view(phantom_store: Path) -> None:

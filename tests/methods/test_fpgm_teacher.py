@@ -171,5 +171,5 @@ def test_augmentation_aligns_a_share_of_the_images(batch: Batch) -> None:
     "arguments", [{"share": 1.5}, {"threshold": (0.5, 95)}, {"start": -0.1}, {"weight": -1.0}, {"decay": 2.0}]
 )
 def test_impossible_arguments_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="give"):
+    with pytest.raises(ValueError, match="Input should be"):
         build(**arguments)

@@ -15,7 +15,8 @@ from fpgm.data.batch import Batch
 from fpgm.data.views import draw_boxes, inside
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods import Step
-from fpgm.methods.blocks import channel_dropout, decode_perturbed, mix_views
+from fpgm.methods.parts.cutmix import mix_views
+from fpgm.methods.parts.perturbations import channel_dropout, decode_perturbed
 from fpgm.methods.unimatch import UniMatch
 from fpgm.nets import Backbone, UNet
 from tests.methods.drive import CHANNELS, make_stream
@@ -197,5 +198,5 @@ def test_a_weight_of_zero_leaves_term_and_view_out(
 def test_mistakes_are_explained() -> None:
     with pytest.raises(ValueError, match="needs a Backbone, not Conv2d"):
         UniMatch(nn.Conv2d(3, 2, 1))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="drop is 1"):
+    with pytest.raises(ValueError, match="drop: Input should be less than 1"):
         UniMatch(Plain(), drop=1)

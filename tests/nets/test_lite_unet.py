@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from fpgm.methods import METHODS
-from fpgm.methods.blocks import fresh_copy
+from fpgm.methods.parts.teachers import fresh_copy
 from fpgm.nets import Backbone, LiteUNet, build, imagenet
 from fpgm.nets.lite_unet import SameConv2d
 

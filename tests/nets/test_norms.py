@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fpgm.card import ModelCard
-from fpgm.methods.blocks import fresh_copy, frozen_copy, unremembered
 from fpgm.methods.cvbm import CVBM
+from fpgm.methods.parts.batchnorm import frozen_batchnorm_stats
+from fpgm.methods.parts.teachers import fresh_copy, frozen_copy
 from fpgm.methods.pick import PICK
 from fpgm.model import save_model
 from fpgm.nets import Decoder, UNet, build, norms
@@ -236,11 +237,11 @@ class TestEveryNorm:
         assert len(layers) == 18
         assert all(bool((one.weight == 1).all() and (one.bias == 0).all()) for one in layers)
 
-    def test_a_pass_can_stay_unremembered(self, norm: Norm) -> None:
+    def test_a_pass_can_leave_the_statistics_alone(self, norm: Norm) -> None:
         net, image = small_net(norm).train(), torch.rand(2, 3, 32, 32)
         net(image)
         before = [value.clone() for name, value in net.named_buffers() if "running" in name]
-        with unremembered(net):
+        with frozen_batchnorm_stats(net):
             net(image + 1)
         after = [value for name, value in net.named_buffers() if "running" in name]
         assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))

@@ -2,76 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
 
 from fpgm.card import read_card
 from fpgm.cli import main
+from fpgm.config import RunConfig
 from fpgm.model import load_model
 from fpgm.nets import UNet
 from fpgm.spectrum import FrequencyPrior
-
-SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]
-OFTEN = [
-    "train.validate_every=4",
-    "train.save_every=2",
-    "train.log_every=1",
-    "train.pictures_every=0",
-    "train.choose_statistics=false",
-]
-
-
-def arguments(store: Path, out: Path, *more: str, method: str = "fpgm", iterations: int = 12) -> list[str]:
-    options = ["--method", method, "--data", str(store), "--out", str(out), "--labeled", "16", "--preset", "mini"]
-    settings = [*SMALL, *OFTEN, "method.threshold=0.5"] if method == "fpgm" else [*SMALL, *OFTEN]
-    return ["train", *options, "--iterations", str(iterations), *more, "--set", *settings]
-
-
-def start(command: list[str]) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "fpgm", *command],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def finish(command: list[str]) -> str:
-    process = start(command)
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, output
-    return output
-
-
-def weights(run: Path, name: str = "last") -> dict[str, torch.Tensor]:
-    with safe_open(run / "checkpoints" / f"{name}.safetensors", "pt") as file:
-        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-
-
-def rows(run: Path) -> list[dict[str, str]]:
-    with (run / "metrics.csv").open(newline="") as file:
-        return [{name: value for name, value in row.items() if name != "it/s"} for row in csv.DictReader(file)]
-
-
-def wait_for_step(run: Path, step: int, process: subprocess.Popen[str]) -> None:
-    """Wait until metrics.csv has the row of a step."""
-    metrics, deadline = run / "metrics.csv", time.monotonic() + 120
-    while not (metrics.is_file() and f"\n{step}," in metrics.read_text()):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+from tests.training.running import TWO, arguments, finish, rows, same, start, wait_for_step, weights
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +26,12 @@ def whole(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-def same(left: Path, right: Path) -> None:
-    for name in ("last", "best"):
-        expected, found = weights(left, name), weights(right, name)
-        assert expected.keys() == found.keys()
-        assert all(torch.equal(expected[key], found[key]) for key in expected)
-    assert rows(left) == rows(right)
+@pytest.fixture(scope="module")
+def pair(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the same run on two processes."""
+    folder = tmp_path_factory.mktemp("runs") / "pair"
+    finish(arguments(phantom_store, folder, *TWO))
+    return folder
 
 
 def test_a_run_leaves_what_is_promised(whole: Path) -> None:
@@ -105,7 +49,7 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(whole: Path, phantom_store
     process = start(arguments(phantom_store, run))
     wait_for_step(run, 5, process)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 130 and "--resume" in output
     finish(arguments(phantom_store, run, "--resume"))
     same(whole, run)
@@ -117,18 +61,73 @@ def test_resuming_a_finished_run_changes_nothing(whole: Path, phantom_store: Pat
     assert (whole / "checkpoints" / "last.safetensors").read_bytes() == before
 
 
-def test_two_processes_share_prior_and_follow_one(whole: Path, phantom_store: Path, tmp_path: Path) -> None:
-    run = tmp_path / "two"
-    finish(arguments(phantom_store, run, "--devices", "2", "--accelerator", "cpu"))
-    one, two = weights(whole), weights(run)
+def test_two_processes_share_prior_and_follow_one(whole: Path, pair: Path, phantom_store: Path) -> None:
+    one, two = weights(whole), weights(pair)
     prior = "method.align.prior.profile"
     assert torch.allclose(one[prior], two[prior], rtol=1e-4)
     assert int(two["method.align.prior.samples"]) == int(one["method.align.prior.samples"])
-    for left, right in zip(rows(whole), rows(run), strict=True):  # batch norm and dropout see other groups
+    for left, right in zip(rows(whole), rows(pair), strict=True):  # batch norm and dropout see other groups
         assert float(left["sup"]) == pytest.approx(float(right["sup"]), abs=0.1)
-    again = start(arguments(phantom_store, run, "--devices", "2", "--accelerator", "cpu"))
+    again = start(arguments(phantom_store, pair, *TWO))
     output, _ = again.communicate(timeout=120)
     assert again.returncode == 2 and "holds a run already" in output and "Traceback" not in output
+
+
+def test_one_of_two_processes_asked_to_stop_stops_both(pair: Path, phantom_store: Path, tmp_path: Path) -> None:
+    run = tmp_path / "stopped"
+    process = start(arguments(phantom_store, run, *TWO))
+    wait_for_step(run, 5, process)
+    process.send_signal(signal.SIGTERM)  # to rank zero alone
+    output, _ = process.communicate(timeout=300)  # the pipe ends with the last process that writes to it
+    assert process.returncode == 130 and output.count("--resume") == 1
+    assert len(rows(run)) < 12
+    finish(arguments(phantom_store, run, "--resume", *TWO))
+    same(pair, run)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "message"),
+    [
+        ("supervised", "net.name=resnet50", "resnet50"),
+        ("supervised", "net.arguments={depth: 3}", "depth"),
+        ("supervised", "train.precision=half", "precision"),
+        ("bcpnet", "data.batch_labeled=3", "even number"),
+        ("pick", "data.batch_labeled=3", "even number"),
+        ("abd", "method.grid=5", "equal tiles"),
+        ("bcpnet", "method.pretrain=0.01", "less than one step"),
+    ],
+)
+def test_a_refused_run_writes_nothing(
+    method: str,
+    setting: str,
+    message: str,
+    phantom_store: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert message in refused(capsys, [*arguments(phantom_store, tmp_path / "run", method=method), setting])
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_precision_in_use_is_printed_and_kept(whole: Path, phantom_store: Path, tmp_path: Path) -> None:
+    assert RunConfig.load(whole / "config.yaml").train.precision == "32-true"
+    command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=2)
+    output = finish([*command, "train.precision=bf16-mixed"])
+    assert "precision bf16-mixed" in output
+    assert RunConfig.load(tmp_path / "run" / "config.yaml").train.precision == "bf16-mixed"
+
+
+def test_the_paper_preset_says_that_the_images_are_smaller(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=1)
+    assert main([*command, "data.workers=0"]) == 0
+    assert "not comparable" not in capsys.readouterr().out
+    command[command.index("mini")] = "paper"
+    command[command.index("--out") + 1] = str(tmp_path / "other")
+    assert main([*command, "data.workers=0"]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "precision 32-true" in output and "those of this store 64 x 64" in output
 
 
 def refused(capsys: pytest.CaptureFixture[str], command: list[str]) -> str:

@@ -39,7 +39,13 @@ def test_stages_begin_where_the_shares_say() -> None:
         first_steps([Stage("a", 0.5)], 10)
 
 
-def test_chance_differs_by_seed_step_and_rank() -> None:
+@pytest.mark.parametrize(("share", "name"), [(0.01, "a"), (0.99, "b")])
+def test_a_stage_without_a_step_is_refused(share: float, name: str) -> None:
+    with pytest.raises(ValueError, match=f"the stage '{name}' is 0.01 of 9 steps, less than one step"):
+        first_steps([Stage("a", share), Stage("b", 1 - share)], 9)
+
+
+def test_randomness_differs_by_seed_step_and_rank() -> None:
     seeds = {step_seed(seed, index, rank) for seed in range(3) for index in range(50) for rank in range(2)}
     assert len(seeds) == 300
     first, again, other = (torch.rand(3, generator=step_generator(0, t, 0)) for t in (4, 4, 5))

@@ -107,7 +107,7 @@ def train_all(cells: Sequence[Cell], output: Console) -> bool:
 
     check(cells)
     jobs = min(len(cells), os.cpu_count() or 1)
-    engine = Processes(make_steps("auto", "auto"), jobs, threads=max(1, (os.cpu_count() or 1) // jobs))
+    engine = Processes(make_steps("auto"), jobs, threads=max(1, (os.cpu_count() or 1) // jobs))
     outcomes = compute(cells, engine, Display(output, len(cells), alone=False))
     if outcomes and (failed := [outcome for outcome in outcomes if outcome.state == "failed"]):
         raise ValueError(f"{failed[0].cell.variant.name} failed: {failed[0].error}")

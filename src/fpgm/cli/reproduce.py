@@ -41,7 +41,7 @@ def reproduce(
     cpus: int | None = None,
     ray_address: str | None = None,
     accelerator: str = "auto",
-    precision: str = "auto",
+    precision: str | None = None,
     json: bool = False,
 ) -> int:
     """Compute the runs behind a table; the same command goes on where it was stopped or killed.
@@ -73,13 +73,15 @@ def reproduce(
         cpus: processors of each run; those of this machine divided by --jobs if not given.
         ray_address: of a Ray cluster; one is started on this machine if not given.
         accelerator: auto, cpu, cuda, mps …, as in Lightning Fabric.
-        precision: auto is bf16-mixed on a GPU that has it and 32-true elsewhere; or e.g. bf16-mixed, 16-mixed, 32-true.
+        precision: 32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed on a GPU that has it, 32-true elsewhere. If not
+            given, 32-true in the preset paper and auto in mini.
         json: print JSON for programs.
     """
     from fpgm.experiments.cells import is_done
     from fpgm.experiments.plan import PAPER, check, find_split, plan
 
     folds = _folds(table, protocol, data)
+    given = {"iterations": iterations, "precision": precision}
     cells = plan(
         PAPER if table == "all" else [table],
         store=data,
@@ -89,7 +91,7 @@ def reproduce(
         methods=_words(methods),
         labeled=_words(labeled),
         seeds=[_seed(word) for word in _words(seeds) or []] or None,
-        settings=[*(set or []), *([] if iterations is None else [f"train.iterations={iterations}"])],
+        settings=[*(set or []), *(f"train.{name}={value}" for name, value in given.items() if value is not None)],
     )
     check(cells)
     splits = {fold.split: find_split(data, fold, save=not dry_run) for fold in folds}
@@ -97,11 +99,11 @@ def reproduce(
         splits[name].labeled(share)  # refuses what it cannot give
     threads = _threads(jobs, cpus)
     if dry_run:
-        return _show_plan(cells, jobs, _measure(cells, splits, accelerator, precision), json)
+        return _show_plan(cells, jobs, _measure(cells, splits, accelerator), json)
     output = console(stderr=json)
     if all(is_done(cell.folder) for cell in cells):
         return _show_outcomes(cells, [], output, json)
-    computing = _engine(engine, jobs, threads, ray_address, accelerator, precision, output)
+    computing = _engine(engine, jobs, threads, ray_address, accelerator, output)
     outcomes = compute(cells, computing, Display(output, len(cells), alone=jobs == 1 and engine == "local"))
     return 130 if outcomes is None else _show_outcomes(cells, outcomes, output, json)
 
@@ -139,9 +141,7 @@ def _threads(jobs: int, cpus: int | None) -> int:
     return threads
 
 
-def _engine(
-    name: str, jobs: int, threads: int, address: str | None, accelerator: str, precision: str, output: Console
-) -> Engine:
+def _engine(name: str, jobs: int, threads: int, address: str | None, accelerator: str, output: Console) -> Engine:
     """Return what computes the cells; training draws its bar only where it is alone."""
     from fpgm.experiments.cluster import Cluster
     from fpgm.experiments.processes import Processes
@@ -149,16 +149,14 @@ def _engine(
     from fpgm.experiments.work import make_steps
 
     if name == "ray":
-        steps = make_steps(accelerator, precision)
+        steps = make_steps(accelerator)
         return Cluster(steps, address=address, jobs=jobs, cpus=threads, accelerator=accelerator)
     if jobs > 1:
-        return Processes(make_steps(accelerator, precision), jobs, threads)
-    return Here(make_steps(accelerator, precision, output))
+        return Processes(make_steps(accelerator), jobs, threads)
+    return Here(make_steps(accelerator, output))
 
 
-def _measure(
-    cells: Sequence[Cell], splits: Mapping[str, Split], accelerator: str, precision: str
-) -> dict[Cell, tuple[float, float]]:
+def _measure(cells: Sequence[Cell], splits: Mapping[str, Split], accelerator: str) -> dict[Cell, tuple[float, float]]:
     """Return the seconds of a step and of the whole run, for each cell that is not done."""
     from fpgm.experiments.timing import times
 
@@ -167,7 +165,7 @@ def _measure(
         def tell(cell: Cell) -> None:
             status.update(f"measuring steps of {cell.variant.name}")
 
-        return times(cells, splits, accelerator=accelerator, precision=precision, tell=tell)
+        return times(cells, splits, accelerator=accelerator, tell=tell)
 
 
 def _show_plan(cells: Sequence[Cell], jobs: int, measured: Mapping[Cell, tuple[float, float]], json: bool) -> int:

@@ -21,27 +21,26 @@ def train(
     accelerator: str = "auto",
     devices: int = 1,
     num_nodes: int = 1,
-    precision: str = "auto",
-    compile: bool = False,
+    precision: str | None = None,
 ) -> int:
     """Train a method; kill it whenever you like, --resume goes on as if nothing had happened.
 
     Args:
-        method: supervised, fpgm …; a wrong name lists them.
-        data: the store that `fpgm data prepare` or `fpgm data synth` made.
+        method: name of the method: supervised, fpgm …; a wrong name lists them.
+        data: store that `fpgm data prepare` or `fpgm data synth` made.
         out: run folder to write.
         labeled: number or percentage of training images whose masks may be used.
         split: name of a folder under STORE/splits; the only one if not given.
-        preset: where the defaults come from: the paper's setting, or a small one for a CPU.
+        preset: setting that the defaults come from: the paper's, or a small one for a CPU.
         iterations: number of steps; the preset's if not given.
-        seed: of weights, batches and augmentation.
+        seed: seed of weights, batches and augmentation.
         set: further settings as key=value, e.g. method.gamma=0.1 optimizer.lr=0.02; a wrong key shows the nearest.
         resume: go on with the run in --out.
-        accelerator: auto, cpu, cuda, mps …, as in Lightning Fabric.
-        devices: processes, one per device.
-        num_nodes: machines.
-        precision: auto is bf16-mixed on a GPU that has it and 32-true elsewhere; or e.g. bf16-mixed, 16-mixed, 32-true.
-        compile: compile the method with torch.compile first.
+        accelerator: kind of device: auto, cpu, cuda, mps …, as in Lightning Fabric.
+        devices: number of processes per machine, one per device.
+        num_nodes: number of machines.
+        precision: 32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed on a GPU that has it, 32-true elsewhere. If not
+            given, 32-true in the preset paper and auto in mini.
     """
     from fpgm.cli.terminal import console
     from fpgm.config import resolve
@@ -54,6 +53,8 @@ def train(
     settings = [f"train.seed={seed}", *(set or [])]
     if iterations is not None:
         settings.append(f"train.iterations={iterations}")
+    if precision is not None:
+        settings.append(f"train.precision={precision}")
     chosen = {"store": data, "split": split or only_split(data), "labeled": labeled}
     config = resolve(preset, method, chosen, settings)
     output = console()
@@ -65,16 +66,16 @@ def train(
             accelerator=accelerator,
             devices=devices,
             num_nodes=num_nodes,
-            precision=precision,
-            compiled=compile,
             console=output,
         )
     except Stopped as stopped:
+        if stopped.rank:
+            return 0  # at any other code of a child the launcher kills rank zero, which may still be busy
         output.print(f"stopped before step {stopped.step}, all is saved; go on with the same command and --resume")
         return 130
     if trainer.fabric.is_global_zero:
         write_model_card(out)
-        dice, step = trainer.record["dice"], trainer.record["step"]
+        dice, step = trainer.best_score["dice"], trainer.best_score["step"]
         output.print(f"best validation Dice {dice:.4f} at step {step:.0f}; the model is in {out / 'model'}")
     return 0
 

@@ -18,7 +18,7 @@ from fpgm.evaluation import evaluate
 from fpgm.experiments.cells import is_done
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.work import trained
-from fpgm.methods import METHODS
+from fpgm.training.run import build_method
 from fpgm.training.trainer import Trainer
 
 STEPS = 3  # of each stage; the quickest counts, because the first ones warm up and others disturb
@@ -49,7 +49,6 @@ def times(
     splits: Mapping[str, Split],
     *,
     accelerator: str,
-    precision: str,
     tell: Callable[[Cell], None] = lambda cell: None,
 ) -> dict[Cell, tuple[float, float]]:
     """Return the seconds of a step and of the whole run, for each cell that is not done.
@@ -58,7 +57,6 @@ def times(
         cells: of a plan.
         splits: theirs, by name.
         accelerator: as training takes it.
-        precision: as training takes it.
         tell: called before steps of a cell are measured, once for each kind.
     """
     costs: dict[tuple[str, ...], Cost] = {}
@@ -68,15 +66,15 @@ def times(
             if kind(cell) not in costs:
                 tell(cell)
                 split = splits[cell.split]
-                costs[kind(cell)] = measure(cell, split, accelerator=accelerator, precision=precision)
+                costs[kind(cell)] = measure(cell, split, accelerator=accelerator)
             cost = costs[kind(cell)]
             found[cell] = cost.step, cost.of(cell.config(), splits[cell.split])
     return found
 
 
-def measure(cell: Cell, split: Split, *, accelerator: str, precision: str) -> Cost:
+def measure(cell: Cell, split: Split, *, accelerator: str) -> Cost:
     """Train a cell for a few steps in a temporary folder; store and run folder are not touched."""
-    count = math.ceil(STEPS / min(stage.share for stage in METHODS[cell.variant.method].stages))
+    count = math.ceil(STEPS / min(stage.share for stage in build_method(cell.config())[0].stages))
     few = [f"train.{name}={count}" for name in ("iterations", "validate_every", "save_every")]
     few += ["train.log_every=1", "train.pictures_every=0"]
     with TemporaryDirectory() as folder:
@@ -84,7 +82,7 @@ def measure(cell: Cell, split: Split, *, accelerator: str, precision: str) -> Co
         replace(split, validation=split.validation[:_IMAGES]).save(place / "split")
         # an absolute name of a split stands for itself
         brief = replace(cell, folder=place, split=str(place / "split"), settings=(*cell.settings, *few))
-        trainer = trained(brief, accelerator, precision)
+        trainer = trained(brief, accelerator)
         quickest = _quickest(place / "metrics.csv")
     step = sum(stage.share * quickest[stage.name] for stage in trainer.method.stages)
     return Cost(step, _image_seconds(trainer, Pool(open_stores(cell.store), split.validation[:_IMAGES])))

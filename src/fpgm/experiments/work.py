@@ -17,31 +17,28 @@ from fpgm.training.run import train
 from fpgm.training.trainer import Stopped, Trainer
 
 
-def make_steps(accelerator: str, precision: str, console: Console | None = None) -> Steps:
+def make_steps(accelerator: str, console: Console | None = None) -> Steps:
     """Return the steps of real cells.
 
     Args:
         accelerator: as training takes it.
-        precision: as training takes it.
         console: where both show how far they are; None where several cells are computed at a time.
     """
     return Steps(
-        train=partial(train_cell, accelerator=accelerator, precision=precision, console=console),
+        train=partial(train_cell, accelerator=accelerator, console=console),
         evaluate=partial(evaluate_cell, console=console),
     )
 
 
-def train_cell(cell: Cell, *, accelerator: str, precision: str, console: Console | None) -> torch.device:
+def train_cell(cell: Cell, *, accelerator: str, console: Console | None) -> torch.device:
     """Train a cell and return the device on which that was done."""
-    return trained(cell, accelerator, precision, console).fabric.device
+    return trained(cell, accelerator, console).fabric.device
 
 
-def trained(cell: Cell, accelerator: str, precision: str, console: Console | None = None) -> Trainer:
+def trained(cell: Cell, accelerator: str, console: Console | None = None) -> Trainer:
     """Train a cell, from its last checkpoint on; one that is asked to stop saves and is an interrupt."""
     try:
-        return train(
-            cell.config(), cell.folder, resume=True, accelerator=accelerator, precision=precision, console=console
-        )
+        return train(cell.config(), cell.folder, resume=True, accelerator=accelerator, console=console)
     except Stopped:
         raise KeyboardInterrupt from None  # no failure of this cell, and no other is to be begun
 

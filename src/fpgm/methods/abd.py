@@ -17,8 +17,11 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Strength, Views
 from fpgm.losses import cross_entropy_dice, dice, kl_divergence
+from fpgm.methods.arguments import Count, Index, NonNegative
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import fresh_copy, label_notes, staircase
+from fpgm.methods.parts.pseudo_labels import label_notes
+from fpgm.methods.parts.ramps import staircase
+from fpgm.methods.parts.teachers import fresh_copy
 
 SWAPPED = 0.5  # probability that ABD-I touches a labelled image
 
@@ -39,8 +42,8 @@ class ABD(Method):
         informative_until: last step with ABD-I; None for no end. The official script for ACDC has 20,000.
         consistency: λ at the end of its rise; 0 leaves cross-supervision and ABD-R out.
         ramp: share of the training over which λ rises.
-        grid: tiles along each side.
-        candidates: most confident tiles among which ABD-R takes the most similar.
+        grid: number of tiles along each side.
+        candidates: number of most confident tiles among which ABD-R takes the most similar.
     """
 
     views = Views(
@@ -52,12 +55,12 @@ class ABD(Method):
     def __init__(
         self,
         net: nn.Module,
-        informative: float = 1.0,
-        informative_until: int | None = None,
-        consistency: float = 0.1,
-        ramp: float = 1.0,
-        grid: int = 4,
-        candidates: int = 4,
+        informative: NonNegative = 1.0,
+        informative_until: Index | None = None,
+        consistency: NonNegative = 0.1,
+        ramp: NonNegative = 1.0,
+        grid: Count = 4,
+        candidates: Count = 4,
     ) -> None:
         super().__init__()
         if not 1 <= candidates <= grid**2:
@@ -71,6 +74,10 @@ class ABD(Method):
     def predictor(self) -> nn.Module:
         """Network 1."""
         return self.net
+
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """Images are cut into equal tiles."""
+        check_tiles(size, size, self.grid)
 
     def weight(self, step: Step) -> float:
         """λ(t)."""
@@ -115,11 +122,16 @@ def cross_dice(z1: Tensor, z2: Tensor) -> Tensor:
     return dice(z1, z2.argmax(1)) + dice(z2, z1.argmax(1))
 
 
+def check_tiles(height: int, width: int, grid: int) -> None:
+    """Refuse sides that the grid does not divide."""
+    if height % grid or width % grid:
+        raise ValueError(f"an image of {height} x {width} has no {grid} x {grid} equal tiles: change grid or its size")
+
+
 def to_tiles(image: Tensor, grid: int) -> Tensor:
     """Cut (B, C, H, W) into tiles (B, T, C, H / grid, W / grid)."""
     batch, channels, height, width = image.shape
-    if height % grid or width % grid:
-        raise ValueError(f"an image of {height} x {width} has no {grid} x {grid} equal tiles: change grid or its size")
+    check_tiles(height, width, grid)
     tiles = image.reshape(batch, channels, grid, height // grid, grid, width // grid)
     return tiles.permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
 
@@ -160,7 +172,7 @@ def reliable_moves(confidence: tuple[Tensor, Tensor], logits: tuple[Tensor, Tens
     Args:
         confidence: (B, T) of either view.
         logits: (B, T, K) of either view, means over each tile.
-        candidates: how many.
+        candidates: number of most confident tiles to choose from.
     """
     moves = []
     for own, other in ((0, 1), (1, 0)):
@@ -179,7 +191,7 @@ def displace(view1: Tensor, view2: Tensor, moves: Tensor, grid: int, chosen: Ten
         view1: (B, C, H, W), left unchanged; and
         view2: the same for the other view.
         moves: (B, 4), tile of view 1 to replace, tile of view 2 that replaces it, and the same with the views swapped.
-        grid: tiles along each side.
+        grid: number of tiles along each side.
         chosen: numbers of the images to change; all by default.
 
     Returns:

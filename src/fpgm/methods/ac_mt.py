@@ -10,8 +10,11 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy_dice, entropy
+from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import frozen_copy, move_teacher, noisy, ramp_up, staircase, teacher_decay
+from fpgm.methods.parts.perturbations import noisy
+from fpgm.methods.parts.ramps import ramp_up, staircase
+from fpgm.methods.parts.teachers import frozen_copy, move_teacher, teacher_decay
 
 EntropyRamp = Literal["up", "down"]
 START, RISE, FALL = 0.75, 0.20, 0.15  # the threshold's first value, and how far it goes up or down
@@ -37,9 +40,9 @@ class ACMT(Method):
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
         consistency: λ at the end of its rise; 0 leaves the teacher's pass out.
         ramp: share of the training over which λ rises; 0.75 in the authors' code.
-        ent_ramp: whether τ goes `up`, from 0.75 to 0.95, or `down`, to 0.60, over the whole training.
+        ent_ramp: direction of the threshold τ: `up`, from 0.75 to 0.95, or `down`, to 0.60, over the whole training.
         noise: standard deviation σ of the noise, which is cut off at ± 2 σ.
-        decay: of the teacher, after the first steps.
+        decay: decay of the teacher's average, after the first steps.
     """
 
     views = Views()
@@ -47,11 +50,11 @@ class ACMT(Method):
     def __init__(
         self,
         net: nn.Module,
-        consistency: float = 0.1,
-        ramp: float = 1.0,
+        consistency: NonNegative = 0.1,
+        ramp: NonNegative = 1.0,
         ent_ramp: EntropyRamp = "up",
-        noise: float = 0.1,
-        decay: float = 0.99,
+        noise: NonNegative = 0.1,
+        decay: Share = 0.99,
     ) -> None:
         super().__init__()
         self.net = net

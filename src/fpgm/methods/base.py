@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from fpgm.data.batch import Batch, Views
+from fpgm.methods.arguments import checked
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,10 @@ class Stage:
     """A part of the training.
 
     Attributes:
-        name: what `Step.stage` says during it.
-        share: of all iterations.
-        start: what it starts from: the last weights; or the best by validation of the stage before, with the state of
-            the main optimiser at that time. Then the search for the best begins anew.
+        name: name of the stage, which `Step.stage` repeats.
+        share: share of all iterations.
+        start: weights it starts from: the last; or the best by validation of the stage before, with the state of the
+            main optimiser at that time. Then the search for the best begins anew.
     """
 
     name: str
@@ -35,10 +36,10 @@ class Step:
     """Where the training stands.
 
     Attributes:
-        index: of this step, from 0.
+        index: index of this step, from 0.
         total: number of steps.
         stage: name of the stage.
-        generator: chance for this step alone, on the CPU; a function of seed, index and rank.
+        generator: random generator of this step, on the CPU; a function of seed, index and rank.
     """
 
     index: int
@@ -47,8 +48,8 @@ class Step:
     generator: torch.Generator
 
 
-class Given:
-    """Batch and step as one argument of `forward`; no dataclass, so that no wrapper copies it or looks inside."""
+class StepInput:
+    """Batch and step as one argument of `forward`; not a dataclass, so that no wrapper copies it or looks inside."""
 
     def __init__(self, batch: Batch, step: Step) -> None:
         self.batch = batch
@@ -59,16 +60,22 @@ class Method(nn.Module, abc.ABC):
     """A way to train a segmenter from labelled and unlabelled images.
 
     Attributes:
-        stages: in order, shares adding up to 1.
-        views: what the stream draws for it.
+        stages: parts of the training in order, their shares adding up to 1.
+        views: views of the images that the stream prepares.
         gradient_clip: largest norm of the main optimiser's gradient; None for no limit.
-        notes: what the last step saw, by name, for the log alone.
+        notes: figures of the last step by name, for the log alone.
     """
 
     stages: tuple[Stage, ...] = (Stage("train"),)
     views: Views
     gradient_clip: float | None = None
     notes: Mapping[str, Tensor]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let `__init__` check its arguments against their annotated ranges."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,6 +97,15 @@ class Method(nn.Module, abc.ABC):
         """Optimisers of inner players, which the method steps itself; by name, kept in the checkpoint."""
         return {}
 
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """Refuse batches that the method cannot use; called before a run writes anything.
+
+        Args:
+            labelled: number of labelled images of a step on one process.
+            unlabelled: number of unlabelled images of a step on one process.
+            size: side of the images in pixels.
+        """
+
     def enter(self, stage: Stage) -> None:
         """A stage begins; called once, after its starting weights are in place."""
 
@@ -104,6 +120,6 @@ class Method(nn.Module, abc.ABC):
         views = {"weak": batch.weak_u} if len(batch.weak_u) else {}
         return views | {f"strong {number}": view for number, view in enumerate(batch.strong_u, 1)}
 
-    def forward(self, given: Given) -> dict[str, Tensor]:
+    def forward(self, inputs: StepInput) -> dict[str, Tensor]:
         """Return `losses`; this is what the trainer wraps for precision and ranks."""
-        return self.losses(given.batch, given.step)
+        return self.losses(inputs.batch, inputs.step)

@@ -6,17 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
+from fpgm.methods.arguments import InnerShare, NonNegative, Share
 from fpgm.methods.base import Method, Stage, Step
-from fpgm.methods.blocks import (
-    copy_paste_halves,
-    copy_paste_stages,
-    frozen_copy,
-    keep_largest,
-    kept_notes,
-    move_teacher,
-    paste_box,
-    region_loss,
-)
+from fpgm.methods.parts.copy_paste import check_halves, copy_paste_halves, copy_paste_stages, paste_box, region_loss
+from fpgm.methods.parts.pseudo_labels import keep_largest, kept_notes
+from fpgm.methods.parts.teachers import frozen_copy, move_teacher
 
 
 class BCPNet(Method):
@@ -45,9 +39,9 @@ class BCPNet(Method):
     Args:
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
         unsup: weight u of the pseudo-labelled area; 0 leaves the teacher's passes out.
-        side: of the rectangle, as a share of the image's.
+        side: side of the rectangle, as a share of the image's.
         largest_component: reduce pseudo-labels to the largest component of each image.
-        decay: of the teacher.
+        decay: decay of the teacher's average.
         pretrain: share of the steps for pre-training.
     """
 
@@ -57,11 +51,11 @@ class BCPNet(Method):
     def __init__(
         self,
         net: nn.Module,
-        unsup: float = 0.5,
-        side: float = 2 / 3,
+        unsup: NonNegative = 0.5,
+        side: InnerShare = 2 / 3,
         largest_component: bool = True,
-        decay: float = 0.99,
-        pretrain: float = 1 / 3,
+        decay: Share = 0.99,
+        pretrain: InnerShare = 1 / 3,
     ) -> None:
         super().__init__()
         self.stages = copy_paste_stages(pretrain)
@@ -75,6 +69,10 @@ class BCPNet(Method):
     def predictor(self) -> nn.Module:
         """The student."""
         return self.net
+
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """Copy-paste pairs halves of both kinds of images."""
+        check_halves(labelled, unlabelled)
 
     def enter(self, stage: Stage) -> None:
         """Self-training: the teacher begins as the pre-trained student."""

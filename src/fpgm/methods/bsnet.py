@@ -16,8 +16,11 @@ from torch.optim import SGD, Adam, Optimizer
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, cross_entropy_dice
+from fpgm.methods.arguments import NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import fresh_copy, kept_notes, move_teacher, staircase, teacher_decay
+from fpgm.methods.parts.pseudo_labels import kept_notes
+from fpgm.methods.parts.ramps import staircase
+from fpgm.methods.parts.teachers import fresh_copy, move_teacher, teacher_decay
 from fpgm.spectrum.priors import sum_over_ranks
 
 POWER = 0.9
@@ -77,14 +80,18 @@ class BSNet(Method):
         * Images in [0, 1] with the common weak augmentation, instead of 0–255 without any.
 
     Args:
-        net: the student; the teacher is its like, initialised anew.
-        weight: the final w.
-        warm_up: steps without L_mse and without pseudo-labels for either network.
-        sup_loss: on the labels, for both networks: `ce` (official), or `ce_dice`, half cross-entropy and half Dice.
-        teacher_optimizer: `sgd`, with momentum 0.9; or `adam` (official), with betas 0.9 and 0.99.
-        teacher_lr: its first rate; the official one is 1e-4 with Adam.
-        disc_lr: the discriminator's first rate; the official one is 1e-3.
-        disc_decay: `poly`, or `compound`: multiplied by the poly factor at every step, as the official script does.
+        net: student; the teacher has the same layers, initialised anew.
+        weight: weight w at the end of its rise.
+        warm_up: share of the training without L_mse and without pseudo-labels for either network: 300 of 30,000 steps.
+        sup_loss: loss on the labels, for both networks: `ce` (official), or `ce_dice`, half cross-entropy and half
+            Dice.
+        teacher_optimizer: optimiser of the teacher: `sgd`, with momentum 0.9; or `adam` (official), with betas 0.9 and
+            0.99.
+        teacher_lr: first learning rate of the teacher; the official one is 1e-4, with Adam. The preset `mini`, whose
+            student has AdamW at the official student's rate, takes both.
+        disc_lr: first learning rate of the discriminator; the official one is 1e-3.
+        disc_decay: schedule of the discriminator's rate: `poly`, or `compound`: multiplied by the poly factor at every
+            step, as the official script does.
     """
 
     views = Views()
@@ -92,12 +99,12 @@ class BSNet(Method):
     def __init__(
         self,
         net: nn.Module,
-        weight: float = 0.1,
-        warm_up: int = 300,
+        weight: NonNegative = 0.1,
+        warm_up: Share = 0.01,
         sup_loss: Literal["ce", "ce_dice"] = "ce",
         teacher_optimizer: Literal["sgd", "adam"] = "sgd",
-        teacher_lr: float = 1e-3,
-        disc_lr: float = 1e-4,
+        teacher_lr: Positive = 1e-3,
+        disc_lr: Positive = 1e-4,
         disc_decay: Literal["poly", "compound"] = "poly",
     ) -> None:
         super().__init__()
@@ -136,9 +143,9 @@ class BSNet(Method):
         real = torch.ones(len(batch.weak_u), dtype=torch.long, device=batch.weak_u.device)
         terms = {
             "sup": self.supervised(logits[:labelled], batch.mask_l),
-            "adv": weight * self._judge(batch.weak_u, (student, teacher), real)[0],
+            "adv": weight * self._discriminate(batch.weak_u, (student, teacher), real)[0],
         }
-        if step.index >= self.warm_up:
+        if self._is_warm(step):
             terms["mse"] = weight * consistency(student, teacher)
             terms["pseudo"] = weight * cross_entropy(student, teacher.argmax(1))
         return terms
@@ -160,11 +167,11 @@ class BSNet(Method):
             "disc_accuracy": accuracy,
             "teacher_loss": self._train_teacher(batch, step, teacher, student.argmax(1)),
             "foreground": student[len(batch.image_l) :].argmax(1).float().mean(),
-            **(kept_notes(teacher.argmax(1)) if step.index >= self.warm_up else {}),
+            **(kept_notes(teacher.argmax(1)) if self._is_warm(step) else {}),
         }
         move_teacher(self.net, self.teacher, teacher_decay(step), buffers=False)
 
-    def _judge(self, image: Tensor, outputs: tuple[Tensor, Tensor], target: Tensor) -> tuple[Tensor, Tensor]:
+    def _discriminate(self, image: Tensor, outputs: tuple[Tensor, Tensor], target: Tensor) -> tuple[Tensor, Tensor]:
         """The discriminator's cross-entropy, added over both networks' logits (B, 2, H, W), and its accuracy."""
         verdicts = [self.discriminator(logits.float().softmax(1)[:, 1:2], image).float() for logits in outputs]
         first, second = (functional.cross_entropy(verdict, target) for verdict in verdicts)
@@ -176,7 +183,7 @@ class BSNet(Method):
     ) -> tuple[Tensor, Tensor]:
         """Phase B: tell which rows are labelled; both networks stand still."""
         self.discriminator.requires_grad_(True)
-        loss, accuracy = self._judge(image, outputs, labelled)
+        loss, accuracy = self._discriminate(image, outputs, labelled)
         descend(self.disc_player, loss)
         self.discriminator.requires_grad_(False)
         return loss.detach(), accuracy
@@ -186,10 +193,13 @@ class BSNet(Method):
         """Phase C: the teacher's second step, on labels and, at full weight, the student's pseudo-labels."""
         labelled = len(batch.image_l)
         loss = self.supervised(logits[:labelled], batch.mask_l)
-        if step.index >= self.warm_up:
+        if self._is_warm(step):
             loss = loss + cross_entropy(logits[labelled:], labels[labelled:])
         descend(self.teacher_player, loss)
         return loss.detach()
+
+    def _is_warm(self, step: Step) -> bool:
+        return step.index >= round(self.warm_up * step.total)
 
     def _set_rates(self, step: Step) -> None:
         factor = (1 - step.index / step.total) ** POWER

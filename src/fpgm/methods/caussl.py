@@ -6,13 +6,14 @@ area; f_1, f_2 the networks, W_1, W_2 their kernels, A_1, A_2 coefficients (c, c
 * The variant is CPS-CauSSL, two networks; the one with three decoders would change the backbone.
 * The authors released code for 3D alone. Learning rate and length of λ's rise are those of the 2D benchmark.
 * One optimiser holds both networks; SGD moves each parameter by its own gradient, so it equals one for each.
-* The steps at which cross-supervision and independence set in are the official ones, in steps, not in shares.
+* Cross-supervision and independence set in after a share of the training, at the official steps in one of 30,000.
 * f_1 is validated and shipped. f_2's figures beside it are not kept: the trainer validates one predictor. f_2 is in
   every checkpoint, as `other`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -22,8 +23,11 @@ from torch.optim import Adam, Optimizer
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy, cross_entropy_dice
+from fpgm.methods.arguments import Count, NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import fresh_copy, label_notes, staircase
+from fpgm.methods.parts.pseudo_labels import label_notes
+from fpgm.methods.parts.ramps import staircase
+from fpgm.methods.parts.teachers import fresh_copy
 
 SPREAD = 1e-3  # standard deviation of the first coefficients
 
@@ -42,12 +46,13 @@ class CauSSL(Method):
         net: any network of convolutions that maps (B, 3, H, W) to logits (B, 2, H, W).
         cross: λ at the end of its rise, the official 0.3 · 0.1; 0 leaves the cross term out.
         ramp: share of the training over which λ rises; 1.2 in the official run.
-        cross_after: last step without the cross term.
+        cross_start: share of the training before the cross term sets in: the official 401 steps, of 30,000.
         independence: weight of the independence term; 0 leaves it out.
-        independence_after: the coefficients are trained at later steps only, and the term is 0 until they are.
-        inner_every: the coefficients are trained at multiples of this step.
-        inner_steps: steps of their Adam each time.
-        inner_lr: its learning rate, which never decays.
+        independence_start: share of the training before the coefficients are first trained, at the next multiple of
+            `inner_every`: the official 501 of 30,000 steps, so in effect 540. Before that the term is 0.
+        inner_every: number of steps between two trainings of the coefficients.
+        inner_steps: number of steps of their Adam each time.
+        inner_lr: learning rate of that Adam, which never decays.
     """
 
     views = Views()
@@ -55,22 +60,20 @@ class CauSSL(Method):
     def __init__(
         self,
         net: nn.Module,
-        cross: float = 0.03,
-        ramp: float = 1.0,
-        cross_after: int = 400,
-        independence: float = 3.0,
-        independence_after: int = 500,
-        inner_every: int = 60,
-        inner_steps: int = 60,
-        inner_lr: float = 0.02,
+        cross: NonNegative = 0.03,
+        ramp: NonNegative = 1.0,
+        cross_start: Share = 401 / 30_000,
+        independence: NonNegative = 3.0,
+        independence_start: Share = 501 / 30_000,
+        inner_every: Count = 60,
+        inner_steps: Count = 60,
+        inner_lr: Positive = 0.02,
     ) -> None:
         super().__init__()
-        if inner_every < 1:
-            raise ValueError(f"inner_every is {inner_every}: give 1 or more steps, or independence=0 for no such term")
         self.net = net
         self.other = fresh_copy(net)
-        self.cross, self.ramp, self.cross_after = cross, ramp, cross_after
-        self.independence, self.independence_after = independence, independence_after
+        self.cross, self.ramp, self.cross_start = cross, ramp, cross_start
+        self.independence, self.independence_start = independence, independence_start
         self.inner_every, self.inner_steps = inner_every, inner_steps
         self.coefficients_1, self.coefficients_2 = first_coefficients(net), first_coefficients(net)
         self._players = {
@@ -88,13 +91,13 @@ class CauSSL(Method):
 
     def before_step(self, batch: Batch, step: Step) -> None:
         """Train the coefficients when it is time."""
-        if self.independence and step.index >= self.first_inner and step.index % self.inner_every == 0:
+        if self._is_independent(step) and step.index % self.inner_every == 0:
             self.maximise()
 
-    @property
-    def first_inner(self) -> int:
-        """The first step at which the coefficients are trained, and from which on the independence term counts."""
-        return (self.independence_after // self.inner_every + 1) * self.inner_every
+    def _is_independent(self, step: Step) -> bool:
+        """Whether the independence term counts: from the first step on at which the coefficients are trained."""
+        start = round(self.independence_start * step.total)
+        return self.independence > 0 and step.index >= math.ceil(start / self.inner_every) * self.inner_every
 
     @torch.enable_grad()
     def maximise(self) -> None:
@@ -122,12 +125,12 @@ class CauSSL(Method):
         """L_1 and L_2 by terms, from the logits of both networks, the labelled images first."""
         labelled = len(mask)
         first, second = ({"sup": cross_entropy_dice(z[:labelled], mask, classes=(1,))} for z in (z1, z2))
-        if self.cross and step.index > self.cross_after:
+        if self.cross and step.index >= round(self.cross_start * step.total):
             weight = self.cross * staircase(step, self.ramp)
             u1, u2 = z1[labelled:], z2[labelled:]
             first["cross"] = weight * cross_entropy(u1, u2.argmax(1))
             second["cross"] = weight * cross_entropy(u2, u1.argmax(1))
-        if self.independence and step.index >= self.first_inner:
+        if self._is_independent(step):
             one, two = kernels(self.net), kernels(self.other)
             fixed_one, fixed_two = ([kernel.detach() for kernel in own] for own in (one, two))
             first["independence"] = self.independence * independence(one, fixed_two, list(self.coefficients_1))

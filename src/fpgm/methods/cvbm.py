@@ -9,21 +9,15 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency
+from fpgm.methods.arguments import InnerShare, NonNegative, Share
 from fpgm.methods.base import Method, Stage, Step
-from fpgm.methods.blocks import (
-    copy_paste_halves,
-    copy_paste_stages,
-    frozen_copy,
-    keep_largest,
-    kept_notes,
-    move_teacher,
-    paste_box,
-    ramp_up,
-    region_loss,
-)
+from fpgm.methods.parts.copy_paste import check_halves, copy_paste_halves, copy_paste_stages, paste_box, region_loss
+from fpgm.methods.parts.pseudo_labels import keep_largest, kept_notes
+from fpgm.methods.parts.ramps import ramp_up
+from fpgm.methods.parts.teachers import frozen_copy, move_teacher
 from fpgm.nets import Backbone, Decoder
 
-STAIR = 150  # steps between two rises of the consistency's weight
+STAIRS = 200  # of the whole training: the consistency's weight rises every 150 of 30,000 steps
 SUP, UNSUP = ("sup", "sup_background"), ("unsup", "unsup_background")
 
 # Foreground and background logits, their targets, and the pixels (H, W) that count
@@ -73,9 +67,9 @@ class CVBM(Method):
     multi-class handling in 2-D is at fault (targets scaled by the class index, softmax twice), and so is softmax
     within softmax in the binary pre-training. Other differences: Dice is masked in both classes, theirs in the
     foreground alone; stages, learning rate and batch as in BCPNet here. λ rises over the whole second stage in stairs
-    of 150 steps, as theirs does, but the stage's length is a share of the run: 133 stairs in 20,000 steps, not 200 in
-    30,000; a stage shorter than one stair has the full λ. The specification's `pretrain_iterations` and `lam_ramp` are
-    therefore the shares `pretrain` and `ramp`; its `lcc` is called `largest_component` as in BCPNet.
+    of 1/200 of the training, 150 of 30,000 steps as theirs, but the stage is a share of the run: 133 stairs in 20,000
+    steps, not 200 in 30,000. The specification's `pretrain_iterations` and `lam_ramp` are therefore the shares
+    `pretrain` and `ramp`; its `lcc` is called `largest_component` as in BCPNet.
 
     For the weights of the binary 3-D code set `region` 0.5, `weight` 1 and `ramp` 0.4 (40 of 100 stairs).
 
@@ -85,9 +79,9 @@ class CVBM(Method):
         region: weight of Dice + cross-entropy of all areas in self-training.
         weight: λ at the end of its rise; 0 leaves consistency and mixing layer out.
         ramp: share of the second stage over which λ rises; 0 for the full λ at once.
-        side: of the rectangle, as a share of the image's.
+        side: side of the rectangle, as a share of the image's.
         largest_component: reduce pseudo-labels to the largest component of each image.
-        decay: of the teacher.
+        decay: decay of the teacher's average.
         pretrain: share of the steps for pre-training.
     """
 
@@ -97,14 +91,14 @@ class CVBM(Method):
     def __init__(
         self,
         net: Backbone | nn.Module,
-        unsup: float = 0.5,
-        region: float = 1.0,
-        weight: float = 0.5,
-        ramp: float = 1.0,
-        side: float = 2 / 3,
+        unsup: NonNegative = 0.5,
+        region: NonNegative = 1.0,
+        weight: NonNegative = 0.5,
+        ramp: NonNegative = 1.0,
+        side: InnerShare = 2 / 3,
         largest_component: bool = True,
-        decay: float = 0.99,
-        pretrain: float = 1 / 3,
+        decay: Share = 0.99,
+        pretrain: InnerShare = 1 / 3,
     ) -> None:
         super().__init__()
         if not isinstance(net, Backbone):
@@ -124,6 +118,10 @@ class CVBM(Method):
         """Encoder and foreground decoder of the student."""
         return self.student.net
 
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """Copy-paste pairs halves of both kinds of images."""
+        check_halves(labelled, unlabelled)
+
     def enter(self, stage: Stage) -> None:
         """Self-training: the teacher begins as the pre-trained student."""
         if stage.name == "self-train":
@@ -136,15 +134,15 @@ class CVBM(Method):
         true_a, true_b = (mask_a, mask_a == 0), (mask_b, mask_b == 0)
         if step.stage == "pretrain":
             mixed = self.student(torch.where(inside, b, a))
-            return _judge(SUP, 1.0, (mixed, true_a, ~inside), (mixed, true_b, inside))
+            return _region_terms(SUP, 1.0, (mixed, true_a, ~inside), (mixed, true_b, inside))
         outward = self.student(torch.where(inside, a, p))
         inward = self.student(torch.where(inside, q, b))
         whole = 2 * self.region  # region_loss is half of Dice + cross-entropy
-        terms = _judge(SUP, whole, (outward, true_a, inside), (inward, true_b, ~inside))
+        terms = _region_terms(SUP, whole, (outward, true_a, inside), (inward, true_b, ~inside))
         if self.unsup > 0:
             label_p, label_q = self.pseudo_labels(p), self.pseudo_labels(q)
             areas = (outward, label_p, ~inside), (inward, label_q, inside)
-            terms |= _judge(UNSUP, self.unsup * whole, *areas)
+            terms |= _region_terms(UNSUP, self.unsup * whole, *areas)
             self.notes = kept_notes(torch.cat((label_p[0], label_q[0])))
         if self.weight > 0:
             terms["consistency"] = self.lam(step) * (self.disagreement(*outward) + self.disagreement(*inward))
@@ -158,8 +156,9 @@ class CVBM(Method):
     def lam(self, step: Step) -> float:
         """λ(t), by the clock of the second stage."""
         first = round(self.stages[0].share * step.total)
-        length = int(self.ramp * (step.total - first)) // STAIR * STAIR
-        return self.weight * ramp_up(replace(step, index=step.index - first), length, STAIR)
+        stair = max(1, round(step.total / STAIRS))
+        length = int(self.ramp * (step.total - first)) // stair * stair
+        return self.weight * ramp_up(replace(step, index=step.index - first), length, stair)
 
     @torch.no_grad()
     def pseudo_labels(self, image: Tensor) -> tuple[Tensor, Tensor]:
@@ -174,7 +173,7 @@ class CVBM(Method):
             move_teacher(self.teacher, self.student, self.decay, buffers=True)
 
 
-def _judge(names: tuple[str, str], weight: float, *areas: Area) -> dict[str, Tensor]:
+def _region_terms(names: tuple[str, str], weight: float, *areas: Area) -> dict[str, Tensor]:
     """Weighted sum over areas for each decoder, by name."""
     return {
         name: weight * torch.stack([region_loss(z[k], target[k], area) for z, target, area in areas]).sum()

@@ -14,8 +14,11 @@ from torch.nn import functional as F
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, dice, entropy
+from fpgm.methods.arguments import NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import frozen_copy, move_teacher, noisy, ramp_up, staircase, teacher_decay
+from fpgm.methods.parts.perturbations import noisy
+from fpgm.methods.parts.ramps import ramp_up, staircase
+from fpgm.methods.parts.teachers import frozen_copy, move_teacher, teacher_decay
 from fpgm.nets import Backbone
 
 PatchLabels = Literal["pseudo", "labeled_only"]
@@ -64,25 +67,26 @@ class DyCON(Method):
     Differences from the official code: it takes patch labels from the true masks of unlabelled images; here these come
     from the teacher, and FeCL looks at the labelled images too, as it did at first. Softmax is applied once in L_con.
     The entropy is exact, without 1e-6 in the logarithm. Logarithms in FeCL are guarded by a bound, which cannot give
-    NaN; a loss that is no number stops the run instead of being skipped. FeCL's exponents are not shifted, and need not
-    be. The hard negatives' bar rises over a share of the iterations, not over 1,500 epochs. Left out, because they
+    NaN; a loss that is not finite stops the run instead of being skipped. FeCL's exponents are not shifted, and need
+    not be. The hard negatives' bar rises over a share of the iterations, not over 1,500 epochs. Left out, because they
     change no loss: the signed distance output, the limit for hard positives, which every positive keeps, and the factor
     for hard negatives, which multiplies zeros.
 
     Args:
         net: the backbone.
-        fecl_labels: `pseudo` lets the teacher label the patches of unlabelled images; `labeled_only` leaves them out.
-        weight: of UnCL and FeCL.
+        fecl_labels: source of patch labels: `pseudo` lets the teacher label the patches of unlabelled images;
+            `labeled_only` leaves them out.
+        weight: weight of UnCL and FeCL.
         consistency: λ at the end of its rise.
         ramp: share of the training over which λ rises.
         double_softmax: apply softmax twice in L_con, as the official code does.
         beta: first and last scale β of the entropies in UnCL; it falls by the same factor in every step.
-        temperature: τ of FeCL.
-        focus: γ of FeCL, the power that makes hard positives count more.
+        temperature: temperature τ of FeCL.
+        focus: exponent γ of FeCL, which makes hard positives count more.
         hard: first and last similarity above which a teacher's patch is a hard negative.
         hard_ramp: share of the iterations over which that bar rises.
         noise: standard deviation σ of the teacher's noise, which is cut off at ± 2 σ.
-        decay: of the teacher, after the first steps.
+        decay: decay of the teacher's average, after the first steps.
     """
 
     views = Views()
@@ -92,17 +96,17 @@ class DyCON(Method):
         self,
         net: Backbone | nn.Module,
         fecl_labels: PatchLabels = "pseudo",
-        weight: float = 0.5,
-        consistency: float = 0.1,
-        ramp: float = 1.0,
+        weight: NonNegative = 0.5,
+        consistency: NonNegative = 0.1,
+        ramp: NonNegative = 1.0,
         double_softmax: bool = False,
-        beta: tuple[float, float] = (5.0, 0.5),
-        temperature: float = 0.6,
-        focus: float = 2.0,
-        hard: tuple[float, float] = (0.3, 0.5),
-        hard_ramp: float = 0.45,
-        noise: float = 0.1,
-        decay: float = 0.99,
+        beta: tuple[Positive, Positive] = (5.0, 0.5),
+        temperature: Positive = 0.6,
+        focus: NonNegative = 2.0,
+        hard: tuple[Share, Share] = (0.3, 0.5),
+        hard_ramp: NonNegative = 0.45,
+        noise: NonNegative = 0.1,
+        decay: Share = 0.99,
     ) -> None:
         super().__init__()
         if not isinstance(net, Backbone):

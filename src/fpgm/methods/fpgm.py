@@ -10,8 +10,13 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
+from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
+from fpgm.methods.parts.batchnorm import Statistics, frozen_batchnorm_stats
+from fpgm.methods.parts.cutmix import mix_views
+from fpgm.methods.parts.perturbations import pass_together
+from fpgm.methods.parts.pseudo_labels import eval_pseudo_labels, kept_notes
+from fpgm.methods.parts.ramps import staircase
 from fpgm.nets import Backbone
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
 from fpgm.spectrum.align import Reconstruction
@@ -19,6 +24,7 @@ from fpgm.spectrum.align import Reconstruction
 Recipe = Literal["paper", "released"]
 Prior = Literal["learned", "generic", "low-pass"]
 GENERIC_RADII = 128
+FEATURE = 0.5  # weight of the feature-perturbed pass
 FEATURE_DROP = 0.5  # share of the feature channels
 
 
@@ -35,19 +41,19 @@ class FPGM(Method):
 
     Args:
         net: the backbone; recipe `released` needs its `encode` and `decode`.
-        recipe: `paper` or `released`.
+        recipe: recipe to follow, `paper` or `released`.
         unsup: weight of the strong views' loss; 0 leaves their passes out.
         freq: weight of the aligned view's loss; 0 leaves its pass out.
-        feature: weight of the feature-perturbed pass, recipe `released` alone.
+        feature: weight of the feature-perturbed pass; refused in recipe `paper`, which has none.
         threshold: confidence τ that a pseudo-label needs.
         gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
-        prior: `learned`, `generic` (1/(r+1)) or `low-pass` (a filter instead of an alignment).
-        prior_file: a prior learnt before, used as it is instead of learning one along the way.
-        momentum: μ of the learnt prior.
-        debias: normalise its weights.
-        reconstruction: `radial` (the paper) or `ratio`.
+        prior: kind of prior: `learned`, `generic` (1/(r+1)) or `low-pass` (a filter instead of an alignment).
+        prior_file: file of a prior learnt before, used as it is instead of learning one along the way.
+        momentum: momentum μ of the learnt prior.
+        debias: normalise the weights of the learnt prior, as Adam does.
+        reconstruction: way to rebuild the amplitude: `radial` (the paper) or `ratio`.
         ramp: share of the training over which the unsupervised weights rise; 0 for none, as in the paper.
-        statistics: which passes make the batch-norm statistics of evaluation: `all`, as in the released code, or
+        statistics: passes that make the batch-norm statistics of evaluation: `all`, as in the released code, or
             `clean`, labelled and weak images alone, which look like what the network will meet. Training is the same.
     """
 
@@ -55,22 +61,26 @@ class FPGM(Method):
         self,
         net: Backbone | nn.Module,
         recipe: Recipe = "paper",
-        unsup: float = 0.5,
-        freq: float = 0.5,
-        feature: float = 0.5,
-        threshold: float = 0.95,
-        gamma: float | tuple[float, float] = 0.05,
+        unsup: NonNegative = 0.5,
+        freq: NonNegative = 0.5,
+        feature: NonNegative = FEATURE,
+        threshold: Share = 0.95,
+        gamma: Share | tuple[Share, Share] = 0.05,
         prior: Prior = "learned",
         prior_file: Path | None = None,
-        momentum: float = 0.999,
+        momentum: Share = 0.999,
         debias: bool = False,
         reconstruction: Reconstruction = "radial",
-        ramp: float = 0.0,
+        ramp: NonNegative = 0.0,
         statistics: Statistics = "all",
     ) -> None:
         super().__init__()
         if recipe == "released" and not isinstance(net, Backbone):
             raise ValueError(f"recipe 'released' drops feature channels and needs a Backbone, not {type(net).__name__}")
+        if recipe == "paper" and feature != FEATURE:
+            raise ValueError(
+                f"feature is {feature}, but recipe 'paper' has no such pass: leave it out, or take 'released'"
+            )
         if prior_file is not None and prior != "learned":
             raise ValueError(f"prior_file holds a learned prior, but prior is {prior!r}: leave one of the two out")
         self.net = net
@@ -112,7 +122,7 @@ class FPGM(Method):
         """All passes and terms of one step."""
         if not self.views.unlabeled:
             return {"sup": cross_entropy_dice(self.net(batch.image_l), batch.mask_l)}
-        partner = steady_labels(self.net, batch.weak_m, self.threshold) if self.views.mix else None
+        partner = eval_pseudo_labels(self.net, batch.weak_m, self.threshold) if self.views.mix else None
         drop = FEATURE_DROP if self.feature > 0 else None
         labelled, weak, perturbed = pass_together(self.net, batch, step.generator, drop)
         labels, keep = pseudo_label(weak, self.threshold)
@@ -145,7 +155,7 @@ class FPGM(Method):
 
     def _pass(self, view: Tensor) -> Tensor:
         """Logits of a strong or aligned view."""
-        with unremembered(self.net, self.statistics == "clean"):
+        with frozen_batchnorm_stats(self.net, self.statistics == "clean"):
             logits: Tensor = self.net(view)
         return logits
 

@@ -9,8 +9,12 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, pseudo_label
+from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import averaging_decay, frozen_copy, kept_notes, move_teacher, paste, unremembered
+from fpgm.methods.parts.batchnorm import frozen_batchnorm_stats
+from fpgm.methods.parts.cutmix import paste
+from fpgm.methods.parts.pseudo_labels import kept_notes
+from fpgm.methods.parts.teachers import averaging_decay, frozen_copy, move_teacher
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align
 from fpgm.spectrum.align import Reconstruction
 
@@ -45,25 +49,26 @@ class FPGMTeacher(Method):
 
     Args:
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
-        teacher: False lets the student label the weak views itself; the averaged weights are shipped all the same.
-        decay: of the teacher's weights, after the first steps.
-        statistics: the teacher's batch-norm statistics: of `clean` images, its own passes; or an average of the
-            `student`'s.
-        selection: which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
-        share: of the pixels of each class.
+        teacher: whether the teacher labels the weak views; if not, the student does, and the averaged weights are
+            shipped all the same.
+        decay: decay of the teacher's average, after the first steps.
+        statistics: source of the teacher's batch-norm statistics: `clean` images, in its own passes; or an average of
+            the `student`'s.
+        selection: rule by which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
+        share: share of the pixels of each class that is kept.
         threshold: confidence that a pseudo-label needs, for all classes or (background, foreground).
-        cutmix: what is pasted into the strong views: boxes of `labeled` or `unlabeled` images, or `none`.
+        cutmix: source of the boxes pasted into the strong views: boxes of `labeled` or `unlabeled` images, or `none`.
         weight: λ at the end of its rise; 0 leaves the unlabelled images out.
         start: share of the steps before unlabelled images take part.
         start_foreground: where above 0, they take part as soon as the teacher finds this many times the foreground of
             the labelled masks, but after `start` of the steps at the latest.
         ramp: share of the steps over which λ rises.
-        alignment: `none`, `augment` or `view`.
+        alignment: use of the aligned images: `none`, `augment` or `view`.
         aligned: share of the student's images that `augment` aligns.
         gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
         gamma_rises: multiply γ by the share of the steps done: gentle early, strong late.
-        reconstruction: `radial` (the paper) or `ratio`.
-        momentum: μ of the prior, whose weights are normalised.
+        reconstruction: way to rebuild the amplitude: `radial` (the paper) or `ratio`.
+        momentum: momentum μ of the prior, whose weights are normalised.
     """
 
     began: Tensor
@@ -72,35 +77,29 @@ class FPGMTeacher(Method):
         self,
         net: nn.Module,
         teacher: bool = True,
-        decay: float = 0.99,
+        decay: Share = 0.99,
         statistics: TeacherStatistics = "clean",
         selection: Selection = "share",
-        share: float = 0.8,
-        threshold: float | tuple[float, float] = 0.95,
+        share: Share = 0.8,
+        threshold: Share | tuple[Share, Share] = 0.95,
         cutmix: Mix = "labeled",
-        weight: float = 1.0,
-        start: float = 0.2,
-        start_foreground: float = 0.0,
-        ramp: float = 0.2,
+        weight: NonNegative = 1.0,
+        start: Share = 0.2,
+        start_foreground: NonNegative = 0.0,
+        ramp: Share = 0.2,
         alignment: Alignment = "none",
-        aligned: float = 0.5,
-        gamma: float | tuple[float, float] = (0.0, 1.0),
+        aligned: Share = 0.5,
+        gamma: Share | tuple[Share, Share] = (0.0, 1.0),
         gamma_rises: bool = False,
         reconstruction: Reconstruction = "ratio",
-        momentum: float = 0.999,
+        momentum: Share = 0.999,
     ) -> None:
         super().__init__()
-        _check_shares(decay=decay, share=share, start=start, ramp=ramp, aligned=aligned)
-        if weight < 0 or start_foreground < 0:
-            raise ValueError(f"weight is {weight} and start_foreground {start_foreground}: give 0 or more")
         self.net = net
         self.teacher = frozen_copy(net)
         self.taught, self.decay, self.statistics = teacher, decay, statistics
         self.selection, self.share = selection, share
-        pair = threshold if isinstance(threshold, tuple) else (threshold, threshold)
-        for value in pair:
-            _check_shares(threshold=value)
-        self.thresholds = pair
+        self.thresholds = threshold if isinstance(threshold, tuple) else (threshold, threshold)
         self.cutmix: Mix = cutmix
         self.weight = weight
         self.start, self.start_foreground, self.ramp = start, start_foreground, ramp
@@ -126,7 +125,7 @@ class FPGMTeacher(Method):
             return True
         if not self.start_foreground or step.index % LOOK_EVERY or not step.index:
             return False
-        with unremembered(self.teacher):
+        with frozen_batchnorm_stats(self.teacher):
             found = pseudo_label(self.teacher(batch.weak_u), 0.0)[0].float().mean()
         return bool(found >= self.start_foreground * batch.mask_l.float().mean())
 
@@ -152,7 +151,7 @@ class FPGMTeacher(Method):
             "unsup": self.lam(step) * cross_entropy_dice(logits[len(image) :], target, mask=kept),
         }
         if self.alignment == "view":
-            with unremembered(self.net):
+            with frozen_batchnorm_stats(self.net):
                 aligned = self.net(self.aligned(batch.weak_u, step))
             terms["freq"] = self.lam(step) * cross_entropy_dice(aligned, labels, mask=keep)
         return terms
@@ -232,9 +231,3 @@ def most_confident(confidence: Tensor, labels: Tensor, share: float) -> Tensor:
         if count:
             keep |= own & (confidence >= values.kthvalue(len(values) - count + 1).values)
     return keep
-
-
-def _check_shares(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name} is {value}: give a number from 0 to 1")

@@ -14,8 +14,10 @@ from torch.nn import functional
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy
+from fpgm.methods.arguments import InnerShare, NonNegative
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import copy_paste_stages, kept_notes, paste_box
+from fpgm.methods.parts.copy_paste import copy_paste_stages, paste_box
+from fpgm.methods.parts.pseudo_labels import kept_notes
 from fpgm.nets import Backbone, Decoder
 
 SIDE = 2 / 3  # of the pasted block
@@ -81,8 +83,8 @@ class PICK(Method):
         net: the backbone, with its encoder and the main decoder.
         pretrain: share of the steps in the first stage; 1/3 would be that of the copy-paste methods.
         inpaint: weight of L_1; the official scripts have 0.2 and 1.
-        early: what is cut out in the first fifth of the pre-training.
-        mask_fill: what a region is filled with before it is painted: `zero`, or the `mean` colour of its image.
+        early: region that is cut out in the first fifth of the pre-training: `patches` or `threshold`.
+        mask_fill: colour that a region is filled with before it is painted: `zero`, or the `mean` colour of its image.
         clamp: clamp the painted region to [0, 1] before the auxiliary decoder sees it.
         aux_flip: turn restored images upside down for it, in self-training; and
         aux_with_labeled: let the labelled images join them. Both are of the official script `PA`.
@@ -94,8 +96,8 @@ class PICK(Method):
     def __init__(
         self,
         net: Backbone,
-        pretrain: float = 0.25,
-        inpaint: float = 1.0,
+        pretrain: InnerShare = 0.25,
+        inpaint: NonNegative = 1.0,
         early: Literal["patches", "threshold"] = "patches",
         mask_fill: Literal["zero", "mean"] = "zero",
         clamp: bool = False,
@@ -116,6 +118,14 @@ class PICK(Method):
         """The encoder with the main decoder."""
         return self.net
 
+    def check_batch(self, labelled: int, unlabelled: int, size: int) -> None:
+        """One half of the labelled images is pasted into the other."""
+        if labelled % 2:
+            raise ValueError(
+                f"a process has {labelled} labelled images in a step, but PICK pastes one half into the other: "
+                "set data.batch_labeled to an even number per process"
+            )
+
     def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
         """The terms of the stage."""
         return self._pretrain(batch, step) if step.stage == self.stages[0].name else self._self_train(batch, step)
@@ -134,11 +144,7 @@ class PICK(Method):
         }
 
     def _self_train(self, batch: Batch, step: Step) -> dict[str, Tensor]:
-        if len(batch.image_l) % 2:
-            raise ValueError(
-                f"a process has {len(batch.image_l)} labelled images in a step, but PICK pastes one half into the "
-                "other: set data.batch_labeled to an even number per process"
-            )
+        self.check_batch(len(batch.image_l), len(batch.weak_u), batch.image_l.shape[-1])
         with torch.no_grad():
             region = _foreground(self.net(batch.weak_u)) > 0.5
         box = paste_box(batch.image_l, SIDE, step.generator)

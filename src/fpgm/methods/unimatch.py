@@ -7,8 +7,13 @@ from torch import Tensor, nn
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
+from fpgm.methods.arguments import NonNegative, Share, ShareBelowOne
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
+from fpgm.methods.parts.batchnorm import Statistics, frozen_batchnorm_stats
+from fpgm.methods.parts.cutmix import mix_views
+from fpgm.methods.parts.perturbations import pass_together
+from fpgm.methods.parts.pseudo_labels import eval_pseudo_labels, kept_notes
+from fpgm.methods.parts.ramps import staircase
 from fpgm.nets import Backbone
 
 
@@ -22,7 +27,7 @@ class UniMatch(Method):
     Pseudo-labels come from the clean half, in training mode.
 
     Deviations from the authors' code: weak views are those of all methods here; batches, iterations and evaluation
-    are the trainer's; all chance is drawn from one seed. `FPGM` of the recipe `released` is this method with one more
+    are the trainer's; all random draws come from one seed. `FPGM` of the recipe `released` is this method with one more
     view, strong views passed one by one and scored in one Dice, and no division by 2.
 
     Args:
@@ -32,25 +37,23 @@ class UniMatch(Method):
         threshold: confidence that a pseudo-label needs; pixels below are left out of the Dice sums.
         drop: probability that a feature channel is dropped.
         ramp: share of the training over which the unsupervised weights rise; 0 for none, as the authors have it.
-        statistics: which passes make the batch-norm statistics of evaluation: `all`, as the authors have it, or
+        statistics: passes that make the batch-norm statistics of evaluation: `all`, as the authors have it, or
             `clean`, without that of the strong views. They label the mix partners too.
     """
 
     def __init__(
         self,
         net: Backbone,
-        strong: float = 0.25,
-        feature: float = 0.5,
-        threshold: float = 0.95,
-        drop: float = 0.5,
-        ramp: float = 0.0,
+        strong: NonNegative = 0.25,
+        feature: NonNegative = 0.5,
+        threshold: Share = 0.95,
+        drop: ShareBelowOne = 0.5,
+        ramp: NonNegative = 0.0,
         statistics: Statistics = "all",
     ) -> None:
         super().__init__()
         if not isinstance(net, Backbone):
             raise ValueError(f"unimatch drops feature channels and needs a Backbone, not {type(net).__name__}")
-        if not 0 <= drop < 1:
-            raise ValueError(f"drop is {drop}: give a probability from 0 to below 1")
         self.net = net
         self.strong, self.feature = strong, feature
         self.threshold, self.drop = threshold, drop
@@ -64,7 +67,7 @@ class UniMatch(Method):
 
     def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
         """All passes and terms of one step, halved as the objective is."""
-        partner = steady_labels(self.net, batch.weak_m, self.threshold) if self.strong > 0 else None
+        partner = eval_pseudo_labels(self.net, batch.weak_m, self.threshold) if self.strong > 0 else None
         drop = self.drop if self.feature > 0 else None
         labelled, weak, perturbed = pass_together(self.net, batch, step.generator, drop)
         labels, keep = pseudo_label(weak, self.threshold)
@@ -72,7 +75,7 @@ class UniMatch(Method):
         weight = staircase(step, self.ramp) / 2
         if partner is not None:
             views, targets, kept = mix_views(batch, (labels, keep), partner)
-            with unremembered(self.net, self.statistics == "clean"):
+            with frozen_batchnorm_stats(self.net, self.statistics == "clean"):
                 logits = self.net(torch.cat(views))
             scored = zip(logits.chunk(2), targets, kept, strict=True)
             for number, (view, target, mask) in enumerate(scored, 1):

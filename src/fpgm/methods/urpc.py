@@ -11,8 +11,9 @@ from torch.nn import functional as F
 
 from fpgm.data.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, kl_divergence
+from fpgm.methods.arguments import NonNegative
 from fpgm.methods.base import Method, Step
-from fpgm.methods.blocks import staircase
+from fpgm.methods.parts.ramps import staircase
 from fpgm.nets import Backbone
 
 LOWEST = -18.0  # log-probability; without a floor one depth that is confidently wrong makes the KL endless
@@ -40,7 +41,7 @@ class URPC(Method):
 
     views = Views()
 
-    def __init__(self, net: Backbone, consistency: float = 0.1, ramp: float = 1.0) -> None:
+    def __init__(self, net: Backbone, consistency: NonNegative = 0.1, ramp: NonNegative = 1.0) -> None:
         super().__init__()
         if not isinstance(net, Backbone):
             raise ValueError(f"urpc predicts at several depths of a decoder: give unet, not {type(net).__name__}")

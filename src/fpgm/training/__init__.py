@@ -1,1 +1,1 @@
-"""The loop and what it keeps: checkpoints, schedules, telemetry."""
+"""The training loop with its checkpoints, schedules, devices and telemetry."""

@@ -21,10 +21,10 @@ def save(
 
     Args:
         path: file to write.
-        method: its whole state is kept, buffers and inner optimisers included.
-        optimizer: the main one; its state is kept, its settings are the configuration's.
+        method: method whose whole state is kept, buffers and inner optimisers included.
+        optimizer: main optimiser; its state is kept, its settings are the configuration's.
         record: JSON-serialisable progress, e.g. the next step.
-        average: the predictor with averaged weights, if the run has one.
+        average: predictor with averaged weights, if the run has one.
     """
     tensors = {f"method.{name}": value for name, value in method.state_dict().items()}
     if average is not None:

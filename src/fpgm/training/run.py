@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,10 +30,12 @@ from fpgm.model import save_model
 from fpgm.nets import Backbone, build
 from fpgm.nets.statistics import ImageBatches, choose_statistics
 from fpgm.spectrum import FrequencyPrior
+from fpgm.training.devices import make_fabric, on_rank_zero, with_precision
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Trainer
 
-CLEAN_IMAGES = 128  # from which batch-norm statistics are estimated anew: four frames are nearly as good as 256
+CLEAN_IMAGES = 128  # images for new batch-norm statistics: four are nearly as good as 256
+PAPER_SIZE = 256
 
 
 class _Pools(NamedTuple):
@@ -53,88 +54,91 @@ def train(
     accelerator: str = "auto",
     devices: int = 1,
     num_nodes: int = 1,
-    precision: str = "auto",
-    compiled: bool = False,
     console: Console | None = None,
 ) -> Trainer:
-    """Train what the configuration says, in a new folder or, with `resume`, in one that was left off."""
-    fabric = _fabric(accelerator, devices, num_nodes, precision)
+    """Train what the configuration says, in a new folder or, with `resume`, in one that was left off.
+
+    Everything is built and checked before the first file is written, so that a refused run leaves no folder behind.
+
+    Args:
+        config: the whole configuration; `train.precision` `auto` is replaced by the precision in use.
+        folder: run folder to write.
+        resume: go on with the run in the folder, if there is one.
+        accelerator: kind of device, as in Lightning Fabric.
+        devices: number of processes per machine, one per device.
+        num_nodes: number of machines.
+        console: where progress and notes are shown; None for nowhere.
+    """
+    config = with_precision(config, folder, resume, accelerator)
+    fabric = make_fabric(accelerator, devices, num_nodes, config.train.precision)
     fabric.launch()
+    console = console if fabric.is_global_zero else None
     try:
+        pools = _pools(config)
+        trainer = _trainer(fabric, config, *build_method(config), folder)
+        stream = _stream(fabric, config, pools, trainer.method)
         with ExitStack() as held:
-            _on_first(fabric, lambda: held.enter_context(sole_writer(folder)))
-            return _train(fabric, config, folder, resume, compiled, console if fabric.is_global_zero else None)
+            on_rank_zero(fabric, lambda: held.enter_context(sole_writer(folder)))
+            on_rank_zero(fabric, lambda: _claim(config, folder, resume, pools))
+            if console is not None:
+                _print_notes(console, config, pools.labeled.size)
+            _fit(trainer, config, stream, pools, resume, console)
+        return trainer
     finally:
         if dist.is_available() and dist.is_initialized():
             dist.destroy_process_group()
 
 
-def _train(
-    fabric: Fabric, config: RunConfig, folder: Path, resume: bool, compiled: bool, console: Console | None
-) -> Trainer:
-    """Make the parts of a run and bring it to its end."""
-    pools = _pools(config)
-    if config.train.half_size and pools.labeled.size % 32:
-        raise ValueError(
-            f"train.half_size halves images of {pools.labeled.size} pixels, and networks halve them four times more: "
-            "prepare a store whose --size is a multiple of 32"
-        )
-    _on_first(fabric, lambda: _claim(config, folder, resume, pools))
-    method, optimizer = _build(config)
-    trainer = _trainer(fabric, config, method, optimizer, folder)
+def _fit(
+    trainer: Trainer, config: RunConfig, stream: Stream, pools: _Pools, resume: bool, console: Console | None
+) -> None:
+    """Bring a run to its end and save its model."""
     if resume and trainer.last.is_file():
         trainer.resume()
-    if compiled:
-        method.predictor().compile()
+    with (
+        Telemetry(trainer.folder, trainer.next_step, config.train.iterations, console) as telemetry,
+        _stopping(trainer),
+    ):
+        trainer.fit(stream, pools.validation, telemetry, config.data.workers)
+    if trainer.fabric.is_global_zero:
+        _save_model(trainer, config, pools)
+
+
+def _stream(fabric: Fabric, config: RunConfig, pools: _Pools, method: Method) -> Stream:
+    """Return the batches of this process, or say why the method cannot use them."""
+    data, size = config.data, pools.labeled.size
+    if config.train.half_size and size % 32:
+        raise ValueError(
+            f"train.half_size halves images of {size} pixels, and networks halve them four times more: "
+            "prepare a store whose --size is a multiple of 32"
+        )
     stream = Stream(
         pools.labeled,
         pools.unlabeled,
         method.views,
         seed=config.train.seed,
-        batch_labeled=config.data.batch_labeled,
-        batch_unlabeled=config.data.batch_unlabeled,
+        batch_labeled=data.batch_labeled,
+        batch_unlabeled=data.batch_unlabeled,
         rank=fabric.global_rank,
         world_size=fabric.world_size,
-        weak=config.data.weak,
-        geometry=_geometry(config.data),
-        strong_labeled=config.data.strong_labeled,
+        weak=data.weak,
+        geometry=_geometry(data),
+        strong_labeled=data.strong_labeled,
     )
-    with (
-        Telemetry(folder, trainer.next_step, config.train.iterations, console) as telemetry,
-        _stopping(trainer),
-    ):
-        trainer.fit(stream, pools.validation, telemetry, config.data.workers)
-    if fabric.is_global_zero:
-        _ship(trainer, config, pools)
-    return trainer
+    for side in (size, size // 2) if config.train.half_size else (size,):
+        method.check_batch(data.batch_labeled // fabric.world_size, data.batch_unlabeled // fabric.world_size, side)
+    return stream
 
 
-def _on_first(fabric: Fabric, act: Callable[[], object]) -> None:
-    """Let the first process act while the others wait; what it refuses ends them all."""
-    refusal: Exception | None = None
-    if fabric.is_global_zero:
-        try:
-            act()
-        except (ValueError, OSError) as error:
-            refusal = error
-    if fabric.broadcast(refusal is not None):
-        raise refusal or ValueError("the first process refused; it says why")
-
-
-def _fabric(accelerator: str, devices: int, num_nodes: int, precision: str) -> Fabric:
-    """Return devices, precision and ranks, or say why they cannot be had."""
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    try:
-        return Fabric(
-            accelerator=accelerator,
-            devices=devices,
-            num_nodes=num_nodes,
-            precision=_precision(precision, accelerator),  # type: ignore[arg-type]  # Fabric judges the name
-            # a stage may leave parts of a method without gradient
-            strategy="ddp_find_unused_parameters_true" if devices * num_nodes > 1 else "auto",
+def _print_notes(console: Console, config: RunConfig, size: int) -> None:
+    """Say which precision is in use, and where a run of the preset `paper` departs from the paper."""
+    console.print(f"precision {config.train.precision}", highlight=False)
+    if config.preset == "paper" and size != PAPER_SIZE:
+        console.print(
+            f"the paper's images are {PAPER_SIZE} x {PAPER_SIZE} pixels, those of this store {size} x {size}: "
+            "figures are not comparable with the paper's",
+            highlight=False,
         )
-    except RuntimeError as error:
-        raise ValueError(f"--accelerator {accelerator} cannot be used here: {error}") from None
 
 
 def _claim(config: RunConfig, folder: Path, resume: bool, pools: _Pools) -> None:
@@ -182,8 +186,8 @@ def _geometry(data: DataConfig) -> Geometry:
     )
 
 
-def _build(config: RunConfig) -> tuple[Method, Optimizer]:
-    """Make method and optimiser; the seed alone decides the first weights."""
+def build_method(config: RunConfig) -> tuple[Method, Optimizer]:
+    """Return method and optimiser; the seed alone decides the first weights."""
     torch.manual_seed(config.train.seed)
     net = build(config.net.name, **config.net.arguments)
     if config.net.pretrained:
@@ -223,14 +227,6 @@ def _trainer(fabric: Fabric, config: RunConfig, method: Method, optimizer: Optim
     )
 
 
-def _precision(precision: str, accelerator: str) -> str:
-    """Return bf16 on a GPU that has it, if left to us; a processor that lists it may well be slower with it."""
-    if precision != "auto":
-        return precision
-    on_gpu = accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available()
-    return "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
-
-
 @contextmanager
 def _stopping(trainer: Trainer) -> Iterator[None]:
     """Let SIGINT and SIGTERM end the run after the step under way; a second one ends it at once."""
@@ -250,8 +246,8 @@ def _stopping(trainer: Trainer) -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-def _ship(trainer: Trainer, config: RunConfig, pools: _Pools) -> None:
-    """Write what outlives the training: the best predictor, and the prior if one was learnt."""
+def _save_model(trainer: Trainer, config: RunConfig, pools: _Pools) -> None:
+    """Write the best predictor and, if one was learnt, the prior."""
     trainer.restore(trainer.best())
     net, statistics = trainer.predictor(), Statistics()
     if config.train.choose_statistics:
@@ -267,8 +263,8 @@ def _ship(trainer: Trainer, config: RunConfig, pools: _Pools) -> None:
         "split": config.data.split,
         "labeled": config.data.labeled,
         "train_sha256": Split.load(config.data.store / "splits" / config.data.split).train_sha256(),
-        "validation_dice": max(statistics.scores.values(), default=trainer.record["dice"]),
-        "best_step": trainer.record["step"],
+        "validation_dice": max(statistics.scores.values(), default=trainer.best_score["dice"]),
+        "best_step": trainer.best_score["step"],
     }
     card = ModelCard(
         net=config.net.name,

@@ -1,9 +1,10 @@
-"""What depends on the step alone: learning rate, stage, chance."""
+"""What depends on the step alone: learning rate, stage, randomness."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -31,11 +32,18 @@ def learning_rate(base: float, index: int, total: int, schedule: Schedule, power
 
 
 def first_steps(stages: Sequence[Stage], total: int) -> list[int]:
-    """Return the step at which each stage begins."""
+    """Return the step at which each stage begins; a stage without a step is refused."""
     ends = np.cumsum([stage.share for stage in stages])
     if abs(ends[-1] - 1) > 1e-9:
         raise ValueError(f"the shares of the stages add up to {ends[-1]:g}, not 1: {[stage.name for stage in stages]}")
-    return [0, *(round(end * total) for end in ends[:-1])]
+    starts = [0, *(round(end * total) for end in ends[:-1])]
+    for stage, (first, after) in zip(stages, pairwise([*starts, total]), strict=True):
+        if first == after:
+            raise ValueError(
+                f"the stage {stage.name!r} is {stage.share:g} of {total} steps, less than one step: "
+                "raise train.iterations or the stage's share"
+            )
+    return starts
 
 
 def step_seed(seed: int, index: int, rank: int) -> int:

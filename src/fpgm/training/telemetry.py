@@ -1,4 +1,4 @@
-"""What a run tells while it runs: progress bar, metrics.csv, TensorBoard, pictures."""
+"""What a run reports while it runs: progress bar, metrics.csv, TensorBoard."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class MetricsFile:
     """`metrics.csv`: a row per logged step; a value that a step does not have is left empty.
 
     Args:
-        path: the file; rows of steps from `start` on are dropped, because a resumed run makes them again.
-        start: the first step that is still to come.
+        path: file to write; rows of steps from `start` on are dropped, because a resumed run makes them again.
+        start: first step that is still to come.
     """
 
     def __init__(self, path: Path, start: int) -> None:
@@ -69,11 +69,11 @@ class _Bar(Progress):
 
 
 class Telemetry:
-    """All that a run tells, in one place.
+    """Progress bar, metrics.csv and TensorBoard of a run.
 
     Args:
-        folder: of the run.
-        start: the first step to come.
+        folder: run folder.
+        start: first step to come.
         total: number of steps.
         console: where the progress bar is drawn; None for none.
     """
@@ -104,7 +104,7 @@ class Telemetry:
             self.writer.close()
 
     def speed(self, step: int) -> float:
-        """Return the steps per second since the last time somebody asked."""
+        """Return the steps per second since the last call."""
         before, self.clock = self.clock, (time.perf_counter(), step)
         return (self.clock[1] - before[1]) / (self.clock[0] - before[0])
 

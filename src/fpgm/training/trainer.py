@@ -21,8 +21,8 @@ from fpgm.data.streams import Pool, Stream
 from fpgm.evaluation import evaluate, predict_masks
 from fpgm.files import write_text
 from fpgm.methods import Method, Stage, Step
-from fpgm.methods.base import Given
-from fpgm.methods.blocks import averaging_decay, frozen_copy, move_teacher
+from fpgm.methods.base import StepInput
+from fpgm.methods.parts.teachers import averaging_decay, frozen_copy, move_teacher
 from fpgm.report.pictures import prediction_figure
 from fpgm.training import checkpoint
 from fpgm.training.schedules import Schedule, first_steps, learning_rate, step_generator, step_seed
@@ -32,37 +32,37 @@ NOTHING_YET = {"dice": -1.0, "step": 0}
 
 
 class Stopped(Exception):
-    """Somebody asked the run to stop; everything up to `step` is saved."""
+    """The run was asked to stop; everything up to `step` is saved. `rank` is that of this process."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, rank: int) -> None:
         super().__init__(f"stopped before step {step}")
-        self.step = step
+        self.step, self.rank = step, rank
 
 
 class Trainer:
     """Trains a method and keeps its run folder so that it can be killed at any moment and go on.
 
-    What a step computes depends on seed and step alone: batches, chance and learning rate are functions of them, and
-    all else is in the checkpoint. So a resumed run gives the weights of one that was never interrupted.
+    What a step computes depends on seed and step alone: batches, random draws and learning rate are functions of them,
+    and all else is in the checkpoint. So a resumed run gives the weights of one that was never interrupted.
 
     Args:
         fabric: devices, precision and ranks, already launched.
-        method: freshly built; all ranks with the same weights.
-        optimizer: over `method.parameter_groups()`.
-        folder: of the run.
+        method: method to train, with the same weights on all ranks.
+        optimizer: main optimiser, over `method.parameter_groups()`.
+        folder: run folder.
         iterations: number of steps.
-        schedule: of the learning rate: `poly`, with `power`, or `cosine`.
+        schedule: schedule of the learning rate: `poly`, with `power`, or `cosine`.
         power: exponent of `poly`.
-        warmup: steps over which the learning rate rises from 0.
+        warmup: number of steps over which the learning rate rises from 0.
         average: decay of the averaged weights that are validated and shipped instead of the raw ones; 0 for none. A
             method that ships a teacher has averaged them itself and is left alone.
         half_size: share of the steps, from the first on, whose losses see images of half the side, at a quarter of the
             cost. `before_step`, where priors are learnt, sees them whole.
-        validate_every: steps between validations.
-        save_every: steps between checkpoints.
-        log_every: steps between rows of metrics.csv.
-        pictures_every: steps between pictures of what the network sees; 0 for none.
-        seed: of the chance within steps.
+        validate_every: number of steps between validations.
+        save_every: number of steps between checkpoints.
+        log_every: number of steps between rows of metrics.csv.
+        pictures_every: number of steps between pictures of what the network sees; 0 for none.
+        seed: seed of what is drawn within steps.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Trainer:
         self.decay = average
         self.average = frozen_copy(method.predictor()) if average and taught else None
         self.next_step = 0
-        self.record: dict[str, float] = dict(NOTHING_YET)
+        self.best_score: dict[str, float] = dict(NOTHING_YET)
         self.stop_requested = False
 
     def resume(self) -> None:
@@ -109,7 +109,7 @@ class Trainer:
             others = sorted(path.name for path in self.last.parent.glob("best*.safetensors"))
             advice = f"or copy {' or '.join(others)} over it to go on from there" if others else "nothing else is lost"
             raise ValueError(f"{error}. Delete it to begin anew, {advice}") from None
-        self.next_step, self.record = record["next_step"], record["best"]
+        self.next_step, self.best_score = record["next_step"], record["best"]
 
     def restore(self, path: Path) -> None:
         """Put back the weights of a checkpoint, to use them and not to go on."""
@@ -141,27 +141,39 @@ class Trainer:
                     stage = self._enter(self.starts[batch.index])
                 terms = self.step(batch.to(self.fabric.device), stage)
                 self.next_step = batch.index + 1
-                self._tell(telemetry, terms, stage, validation)
+                self._log_and_validate(telemetry, terms, stage, validation)
                 if self.pictures_every and self._due(self.pictures_every) and self.fabric.is_global_zero:
                     self._draw(batch, validation)
                 if self._due(self.save_every):
                     self.save(self.last)
 
     def _until_stopped(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Give batches until the end, or until a stop is asked for; then save and say so."""
+        """Yield batches until the end, or until any process is asked to stop; then save and raise `Stopped`."""
         while self.next_step < self.iterations:
+            batch = None
             if not self.stop_requested:
                 try:
-                    yield next(batches)
-                    continue
+                    batch = next(batches)
                 except ChildProcessError:
                     if not self.stop_requested:  # a signal to the whole job ends the workers too
                         raise
-            self.save(self.last)
-            raise Stopped(self.next_step)
+            if self._any_process(batch is None):
+                self.save(self.last)
+                raise Stopped(self.next_step, self.fabric.global_rank)
+            assert batch is not None
+            yield batch
 
-    def _tell(self, telemetry: Telemetry, terms: Mapping[str, Tensor], stage: Stage, validation: Pool) -> None:
-        """Log, and validate when it is time."""
+    def _any_process(self, flag: bool) -> bool:
+        """Whether a flag is set on any process: all get the same answer, so that none waits for another."""
+        if self.fabric.world_size == 1:
+            return flag
+        flags = self.fabric.all_reduce(torch.tensor(float(flag), device=self.fabric.device), reduce_op="max")
+        return bool(flags)
+
+    def _log_and_validate(
+        self, telemetry: Telemetry, terms: Mapping[str, Tensor], stage: Stage, validation: Pool
+    ) -> None:
+        """Log and validate when it is time."""
         values: dict[str, float | str] = {}
         if self._due(self.log_every):
             values = self._values(terms, stage) | {"it/s": telemetry.speed(self.next_step)}
@@ -175,7 +187,7 @@ class Trainer:
         """Compute one step and return its loss terms."""
         index, rank = batch.index, self.fabric.global_rank
         step = Step(index, self.iterations, stage.name, step_generator(self.seed, index, rank))
-        torch.manual_seed(step_seed(self.seed, index, rank))  # dropout layers draw from torch's own generator
+        torch.manual_seed(step_seed(self.seed, index, rank))  # dropout layers draw from torch's global generator
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = learning_rate(rate, index, self.iterations, self.schedule, self.power, self.warmup)
         with torch.no_grad():
@@ -183,7 +195,7 @@ class Trainer:
         if index < self.half_size * self.iterations:
             batch = batch.halved()
         self.model.train()
-        terms: dict[str, Tensor] = self.model(Given(batch, step))
+        terms: dict[str, Tensor] = self.model(StepInput(batch, step))
         loss = torch.stack(list(terms.values())).sum()
         self._check_finite(loss, terms, batch)
         self.optimizer.zero_grad()
@@ -199,9 +211,9 @@ class Trainer:
         return terms
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint, on the first rank."""
+        """Write a checkpoint, on rank zero."""
         if self.fabric.is_global_zero:
-            record = {"next_step": self.next_step, "best": self.record}
+            record = {"next_step": self.next_step, "best": self.best_score}
             checkpoint.save(path, self.method, self.optimizer, record, self.average)
         self.fabric.barrier()
 
@@ -216,7 +228,7 @@ class Trainer:
         before = self.best(stages[stages.index(stage) - 1])
         if stage.start == "best" and before.is_file():
             checkpoint.load(before, self.method, self.optimizer, self.average)
-            self.record = dict(NOTHING_YET)
+            self.best_score = dict(NOTHING_YET)
         self.method.enter(stage)
         return stage
 
@@ -226,16 +238,16 @@ class Trainer:
         return values | {name: float(value.detach()) for name, value in {**terms, **self.method.notes}.items()}
 
     def _validate(self, validation: Pool, stage: Stage) -> dict[str, float]:
-        """Score the predictor on the first rank, keep it if it is the best so far, and tell the others."""
+        """Score the predictor on rank zero, save it if it is the best so far, and give all ranks the score."""
         score = math.nan
         if self.fabric.is_global_zero:
             with self.fabric.autocast():
                 score = self.score(validation, self.predictor())
         score = float(self.fabric.broadcast(score))
-        if score > self.record["dice"]:
-            self.record = {"dice": score, "step": self.next_step}
+        if score > self.best_score["dice"]:
+            self.best_score = {"dice": score, "step": self.next_step}
             self.save(self.best(stage))
-        return {"dice": score, "best_dice": self.record["dice"]}
+        return {"dice": score, "best_dice": self.best_score["dice"]}
 
     def score(self, pool: Pool, predictor: nn.Module) -> float:
         """Mean Dice of a predictor on a pool."""
@@ -262,7 +274,7 @@ class Trainer:
         )
 
     def _check_finite(self, loss: Tensor, terms: Mapping[str, Tensor], batch: Batch) -> None:
-        """Stop at a loss that is no number, and leave behind which images made it."""
+        """Stop at a loss that is not finite, and write down which images made it."""
         if bool(torch.isfinite(loss)):
             return
         bad = [name for name, term in terms.items() if not bool(torch.isfinite(term))]

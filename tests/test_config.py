@@ -17,6 +17,7 @@ def test_the_paper_preset_is_the_papers() -> None:
     assert (config.optimizer.name, config.optimizer.lr, config.optimizer.power) == ("sgd", 0.01, 0.9)
     assert (config.optimizer.momentum, config.optimizer.weight_decay) == (0.9, 1e-4)
     method = dict(config.arguments)
+    assert config.train.precision == "32-true"
     assert (method["unsup"], method["freq"], method["threshold"]) == (0.5, 0.5, 0.95)
     assert (method["gamma"], method["momentum"], method["ramp"], method["recipe"]) == (0.05, 0.999, 0, "paper")
 
@@ -27,6 +28,14 @@ def test_the_mini_preset_lets_pseudo_labels_in_slowly() -> None:
         assert (arguments["ramp"], arguments["statistics"]) == (0.5, "clean")
         assert dict(resolve("mini", name, DATA, ["method.ramp=0"]).arguments)["ramp"] == 0
     assert dict(resolve("mini", "ac_mt", DATA).arguments)["ramp"] == 1  # its own
+
+
+def test_the_teacher_of_bsnet_has_a_tenth_of_the_students_rate() -> None:
+    for preset, kind in (("paper", "sgd"), ("mini", "adam")):
+        config = resolve(preset, "bsnet", DATA)  # type: ignore[arg-type]  # names of presets
+        arguments = dict(config.arguments)
+        assert arguments["teacher_optimizer"] == kind
+        assert arguments["teacher_lr"] == pytest.approx(config.optimizer.lr / 10)
 
 
 def test_every_key_can_be_set_and_later_ones_win() -> None:
@@ -55,6 +64,7 @@ def test_another_network_does_not_get_the_presets_arguments() -> None:
         ("method.recipe=mine", "recipe: Input should be 'paper' or 'released'"),
         ("train.iterations=many", "train.iterations: Input should be a valid integer"),
         ("optimizer.lr=.nan", "optimizer.lr: Input should be"),
+        ("train.precision=half", "train.precision: Input should be 'auto', '32-true', 'bf16-mixed' or '16-mixed'"),
     ],
 )
 def test_a_wrong_setting_is_explained(setting: str, message: str) -> None:
@@ -78,6 +88,14 @@ def test_differences_are_named_and_workers_may_change() -> None:
     old = resolve("mini", "fpgm", DATA)
     new = resolve("mini", "fpgm", DATA, ["method.gamma=0.1", "data.workers=0"])
     assert differences(old, new) == ["arguments.gamma: 0.05 -> 0.1"]
+
+
+def test_precision_may_be_left_open_but_not_changed() -> None:
+    auto, full, half = (
+        resolve("mini", "fpgm", DATA, [f"train.precision={name}"]) for name in ("auto", "32-true", "bf16-mixed")
+    )
+    assert differences(full, auto) == differences(auto, full) == []
+    assert differences(full, half) == ["train.precision: '32-true' -> 'bf16-mixed'"]
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{method: fpgm, data: 3}", "a: [", "method: nothing"])

@@ -1,0 +1,76 @@
+"""Start runs as a person does, and look at what they leave."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+
+SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]
+OFTEN = [
+    "train.validate_every=4",
+    "train.save_every=2",
+    "train.log_every=1",
+    "train.pictures_every=0",
+    "train.choose_statistics=false",
+]
+
+
+TWO = ("--devices", "2", "--accelerator", "cpu")
+
+
+def arguments(store: Path, out: Path, *more: str, method: str = "fpgm", iterations: int = 12) -> list[str]:
+    options = ["--method", method, "--data", str(store), "--out", str(out), "--labeled", "16", "--preset", "mini"]
+    settings = [*SMALL, *OFTEN, "method.threshold=0.5"] if method == "fpgm" else [*SMALL, *OFTEN]
+    return ["train", *options, "--iterations", str(iterations), *more, "--set", *settings]
+
+
+def start(command: list[str]) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "fpgm", *command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(command: list[str]) -> str:
+    process = start(command)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    return output
+
+
+def weights(run: Path, name: str = "last") -> dict[str, torch.Tensor]:
+    with safe_open(run / "checkpoints" / f"{name}.safetensors", "pt") as file:
+        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open(newline="") as file:
+        return [{name: value for name, value in row.items() if name != "it/s"} for row in csv.DictReader(file)]
+
+
+def wait_for_step(run: Path, step: int, process: subprocess.Popen[str]) -> None:
+    """Wait until metrics.csv has the row of a step."""
+    metrics, deadline = run / "metrics.csv", time.monotonic() + 120
+    while not (metrics.is_file() and f"\n{step}," in metrics.read_text()):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def same(left: Path, right: Path) -> None:
+    for name in ("last", "best"):
+        expected, found = weights(left, name), weights(right, name)
+        assert expected.keys() == found.keys()
+        assert all(torch.equal(expected[key], found[key]) for key in expected)
+    assert rows(left) == rows(right)
