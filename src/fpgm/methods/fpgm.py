@@ -13,12 +13,12 @@ from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.base import Method, Step
 from fpgm.methods.blocks import Statistics, kept_notes, mix_views, pass_together, staircase, steady_labels, unremembered
 from fpgm.nets import Backbone
-from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
+from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align, generic_profile, low_pass
 from fpgm.spectrum.align import Reconstruction
+from fpgm.spectrum.radial import bins
 
 Recipe = Literal["paper", "released"]
 Prior = Literal["learned", "generic", "low-pass"]
-GENERIC_RADII = 128
 FEATURE_DROP = 0.5  # share of the feature channels
 
 
@@ -41,7 +41,7 @@ class FPGM(Method):
         feature: weight of the feature-perturbed pass, recipe `released` alone.
         threshold: confidence τ that a pseudo-label needs.
         gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
-        prior: `learned`, `generic` (1/(r+1)) or `low-pass` (a filter instead of an alignment).
+        prior: `learned`, `generic` (1/(r+1) at any size) or `low-pass` (a filter instead of an alignment).
         prior_file: a prior learnt before, used as it is instead of learning one along the way.
         momentum: μ of the learnt prior.
         debias: normalise its weights.
@@ -82,9 +82,7 @@ class FPGM(Method):
         self.ramp, self.statistics = ramp, statistics
         self.learns = prior == "learned" and prior_file is None and freq > 0
         source = FrequencyPrior.load(prior_file) if prior_file else FrequencyPrior(momentum, debias)
-        self.align = SpectralAlignment(
-            source if prior == "learned" else generic_profile(GENERIC_RADII), gamma, reconstruction
-        )
+        self.align = SpectralAlignment(source, gamma, reconstruction)
         mixes = recipe == "released" and unsup > 0
         self.views = Views(
             unlabeled=unsup > 0 or freq > 0 or self.feature > 0,
@@ -106,7 +104,13 @@ class FPGM(Method):
     @torch.no_grad()
     def aligned(self, image: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Stage II: the second view of weak unlabelled images, or their low-pass version."""
-        return low_pass(image) if self.prior_kind == "low-pass" else self.align(image, generator)
+        if self.prior_kind == "low-pass":
+            return low_pass(image)
+        if self.prior_kind == "generic":
+            profile = generic_profile(bins(*image.shape[-2:]))
+            return align(image, profile, self.align.draw(len(image), generator), self.align.reconstruction)
+        view: Tensor = self.align(image, generator)
+        return view
 
     def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
         """All passes and terms of one step."""
