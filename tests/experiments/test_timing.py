@@ -69,7 +69,7 @@ def test_each_kind_is_measured_once_and_what_is_done_not_at_all(
         precision="32-true",
         tell=lambda cell: told.append(cell.variant.name),
     )
-    assert told == ["fpgm", "fpgm-sup", "fpgm-sup-unsup", "fpgm-sup-freq"]
+    assert told == ["fpgm", "supervised", "fpgm-sup-unsup", "fpgm-sup-freq"]
     assert measured == {cell: (0.001, pytest.approx(1.0)) for cell in found[1:]}
 
 

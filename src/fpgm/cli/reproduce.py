@@ -60,8 +60,8 @@ def reproduce(
         preset: where the defaults come from: the paper's setting, or a small one for a CPU.
         protocol: of the split: paper (at random) or strict (videos and near duplicates stay on one side); paper if not
             given. The table hospitals has splits of its own.
-        methods: rows of main, zero-shot and hospitals, with commas or spaces; if not given all methods, for hospitals
-            supervised, unimatch and fpgm. `fpgm-released` is fpgm by the released code's recipe.
+        methods: rows of main, zero-shot and hospitals, with commas or spaces; if not given all methods and
+            `fpgm-released`, FPGM by the released code's recipe; for hospitals supervised, unimatch, fpgm, fpgm_teacher.
         labeled: numbers or percentages of training images whose masks may be used; the table's own if not given: 5% 10%
             20%, for ablations and gamma 5% 10%, for hospitals 5%.
         seeds: of weights, batches and augmentation; 0 if not given, for hospitals 0 1 2. The split is the same for all.
