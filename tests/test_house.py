@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "metrics": set(),
     "data": {"_version", "files"},
     "methods": {"data", "losses", "nets", "spectrum"},
-    "evaluation": {"_version", "card", "config", "data", "files", "metrics", "model"},
+    "evaluation": {"_version", "card", "data", "files", "metrics", "model"},
     "config": {"_version", "files", "methods"},
     "tensors": {"_version", "files"},
     "card": {"_version"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from fpgm.evaluation import FORMAT
 from fpgm.experiments.plan import Cell, Variant
 from fpgm.experiments.runner import Outcome, Steps
 
@@ -53,7 +55,7 @@ def evaluate(cell: Cell, device: str) -> None:
     assert device == "device"
     folder = cell.folder / "evaluation"
     folder.mkdir(exist_ok=True)
-    (folder / "evaluation.json").write_text("{}")
+    (folder / "evaluation.json").write_text(json.dumps({"format": FORMAT}))
 
 
 STEPS = Steps(train, evaluate)

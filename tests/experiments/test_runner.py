@@ -69,6 +69,14 @@ def test_what_was_cut_short_is_taken_up(tmp_path: Path, lost: str) -> None:
     assert states([good]) == {"supervised": "done"}
 
 
+def test_an_evaluation_in_another_format_is_made_again(tmp_path: Path) -> None:
+    good = cell(tmp_path)
+    states([good])
+    (good.folder / "evaluation" / "evaluation.json").write_text('{"format": "fpgm-evaluation-0"}')
+    assert states([good]) == {"supervised": "done"}
+    assert states([good]) == {"supervised": "kept"}
+
+
 def test_a_failure_is_tried_twice_again_after_the_others_and_reported(tmp_path: Path) -> None:
     broken, good, diary = cell(tmp_path, "broken"), cell(tmp_path), Diary()
     assert states([broken, good], diary) == {"supervised": "done", "broken": "failed"}

@@ -66,7 +66,7 @@ def evaluate(
         _table(result, METRICS, "Empty masks penalised: a missed polyp has Dice 0, its distances the diagonal")
     )
     output.print(
-        _table(result, RELEASED, "Empty masks as the released code has them: a missed polyp has 0 in all four")
+        _table(result, RELEASED, "Scored as by the released code: a missed polyp has 0 in all four, ASD is directed")
     )
     output.print(
         "Mean ± standard deviation over images, below it the bootstrap 95 % interval of the mean. "

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from fpgm.evaluation import is_evaluated
 from fpgm.experiments.plan import Cell
 from fpgm.files import claim, write_text
 
@@ -55,7 +56,7 @@ def write(cell: Cell, seconds: float, error: str | None = None) -> Record:
 def is_done(folder: Path) -> bool:
     """Whether nothing is left to compute."""
     record = read(folder)
-    return bool(record and record.state == "done" and (folder / "evaluation" / "evaluation.json").is_file())
+    return bool(record and record.state == "done" and is_evaluated(folder))
 
 
 def is_taken(folder: Path) -> bool:
