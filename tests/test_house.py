@@ -90,7 +90,7 @@ def test_only_the_command_line_prints_and_exits(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_global_chance(path: Path) -> None:
+def test_no_global_randomness(path: Path) -> None:
     banned = ("random.", "np.random.seed", "np.random.rand", "numpy.random.seed", "torch.manual_seed", "torch.seed")
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):

@@ -103,8 +103,8 @@ def compare(
     Args:
         predictor: (B, 3, H, W) in [0, 1] → logits; evaluated as it is, in evaluation mode.
         pool: images with masks.
-        device: where the predictor is.
-        batch_size: images in a pass.
+        device: device of the predictor.
+        batch_size: number of images in a pass.
         workers: processes that compute the metrics while the network goes on; this one if not given.
     """
 
@@ -174,9 +174,9 @@ def evaluate_run(
         run: folder of a finished run.
         store: the store with the run's split; the one it was trained on if not given.
         datasets: names of the data sets; all that have test or unseen images if not given.
-        device: where the network computes, in float32.
-        workers: processes that compute metrics.
-        advance: called with a data set, how many of its images are done, and how many there are.
+        device: device of the network, which computes in float32.
+        workers: number of processes that compute metrics.
+        advance: called with a data set, the number of its images that are done, and of all its images.
     """
     from fpgm.model import load_model
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import torch
@@ -45,9 +44,7 @@ def train(cell: Cell) -> str:
     if deed == "dying" and first:
         os.kill(os.getpid(), signal.SIGKILL)
     if deed == "hanging" and first:
-        time.sleep(120)
-    if deed == "slow":
-        time.sleep(0.3)
+        signal.sigwait({signal.SIGUSR1})  # which nobody sends
     return "device"
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from fpgm.cli import main
 from fpgm.model import load_model
 from fpgm.nets import UNet
 from fpgm.spectrum import FrequencyPrior
+from tests.processes import PATIENCE, alone, signalled, wait
 
 SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]
 OFTEN = [
@@ -38,10 +37,9 @@ def arguments(store: Path, out: Path, *more: str, method: str = "fpgm", iteratio
 
 
 def start(command: list[str]) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "fpgm", *command],
-        env=environment,
+        env=alone(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -50,7 +48,7 @@ def start(command: list[str]) -> subprocess.Popen[str]:
 
 def finish(command: list[str]) -> str:
     process = start(command)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output
     return output
 
@@ -67,11 +65,13 @@ def rows(run: Path) -> list[dict[str, str]]:
 
 def wait_for_step(run: Path, step: int, process: subprocess.Popen[str]) -> None:
     """Wait until metrics.csv has the row of a step."""
-    metrics, deadline = run / "metrics.csv", time.monotonic() + 120
-    while not (metrics.is_file() and f"\n{step}," in metrics.read_text()):
+    metrics = run / "metrics.csv"
+
+    def reached() -> bool:
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        return metrics.is_file() and f"\n{step}," in metrics.read_text()
+
+    wait(reached)
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +102,8 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
 
 def test_asked_to_stop_it_saves_and_says_how_to_go_on(whole: Path, phantom_store: Path, tmp_path: Path) -> None:
     run = tmp_path / "stopped"
-    process = start(arguments(phantom_store, run))
-    wait_for_step(run, 5, process)
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    process = signalled(signal.SIGTERM, "last.safetensors", 2, arguments(phantom_store, run))
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "--resume" in output
     finish(arguments(phantom_store, run, "--resume"))
     same(whole, run)
@@ -127,7 +125,7 @@ def test_two_processes_share_prior_and_follow_one(whole: Path, phantom_store: Pa
     for left, right in zip(rows(whole), rows(run), strict=True):  # batch norm and dropout see other groups
         assert float(left["sup"]) == pytest.approx(float(right["sup"]), abs=0.1)
     again = start(arguments(phantom_store, run, "--devices", "2", "--accelerator", "cpu"))
-    output, _ = again.communicate(timeout=120)
+    output, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 2 and "holds a run already" in output and "Traceback" not in output
 
 

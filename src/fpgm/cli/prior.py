@@ -25,7 +25,7 @@ def learn(
         out: JSON file to write.
         labeled: number or percentage of training images whose masks may be used.
         split: name of a folder under STORE/splits; the only one if not given.
-        momentum: of the moving average.
+        momentum: momentum of the moving average.
         literal: start at the first batch, as the paper's average does, instead of weighing all batches fairly.
     """
     import numpy as np

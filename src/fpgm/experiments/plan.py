@@ -127,11 +127,11 @@ class Cell:
     """One run; plain values, so that it can be sent to another process.
 
     Attributes:
-        folder: of the run.
+        folder: folder of the run.
         variant: what is trained.
         labeled: N or P% of the training images.
-        seed: of the training.
-        preset: where the defaults come from.
+        seed: seed of the training.
+        preset: source of the defaults.
         store: the prepared data.
         split: name of a split of the store.
         settings: all that differs from the preset, `key=value`.
@@ -189,10 +189,10 @@ def plan(
         store: the prepared data.
         out: folder of all cells.
         folds: the splits that are used, each for all cells.
-        preset: of all runs.
+        preset: preset of all runs.
         methods: rows of the tables that compare methods; each table's own if not given.
         labeled: shares of labels; each table's own if not given.
-        seeds: of the training; each table's own if not given.
+        seeds: seeds of the training; each table's own if not given.
         settings: `key=value` for all runs.
     """
     tables = list(tables)

@@ -21,9 +21,9 @@ def make_steps(accelerator: str, precision: str, console: Console | None = None)
     """Return the steps of real cells.
 
     Args:
-        accelerator: as training takes it.
-        precision: as training takes it.
-        console: where both show how far they are; None where several cells are computed at a time.
+        accelerator: accelerator of the training, as `fpgm train` takes it.
+        precision: precision of the training, as `fpgm train` takes it.
+        console: console for the progress of both steps; None where several cells are computed at a time.
     """
     return Steps(
         train=partial(train_cell, accelerator=accelerator, precision=precision, console=console),

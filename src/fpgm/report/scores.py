@@ -26,7 +26,8 @@ class Scores:
     """The images of one data set: ids (N), and the columns (N,) of `COLUMNS` by name.
 
     Dice and Jaccard are in [0, 1], distances in pixels of the prepared size. `METRICS` count an empty mask as
-    "penalise" does, `RELEASED` are scored as the released code does, see `fpgm.metrics`. `COUNTS` are numbers of foreground pixels.
+    "penalise" does, `RELEASED` are scored as the released code does, see `fpgm.metrics`. `COUNTS` are numbers of
+    foreground pixels.
     """
 
     ids: tuple[str, ...]
