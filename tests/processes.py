@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-PATIENCE = 600.0  # seconds
+PATIENCE = 1800.0  # seconds
 
 # Runs `fpgm`; it sends itself a signal when the n-th draft of a file is whole and about to take its place.
 SIGNALLED = """
