@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ from fpgm.data.splits import Split
 from fpgm.data.store import open_stores
 from fpgm.data.streams import Pool
 from fpgm.evaluation import Row, compare, evaluate, evaluate_run, held_out, predict_masks, score, write_rows
-from fpgm.metrics import pair_metrics
+from fpgm.metrics import reported_metrics
 from fpgm.model import load_model, save_model
 from fpgm.nets import build
 
@@ -91,7 +92,7 @@ def test_rows_are_the_metrics_of_each_image(pool: Pool) -> None:
     for index in (0, len(pool) - 1):
         mask = pool.images(np.array([index]))[0, ..., 0] / np.float32(255) > 0.6
         truth = pool.masks(np.array([index]))[0]
-        penalised, released = (pair_metrics(mask, truth, on_empty=rule) for rule in ("penalise", "released"))
+        penalised, released = reported_metrics(mask, truth)
         expected = {"id": pool.ids[index], **penalised, "predicted": mask.sum(), "true": truth.sum()}
         expected |= {f"released_{name}": value for name, value in released.items()}
         assert rows[index]._asdict() == expected
@@ -138,7 +139,9 @@ FAR = math.hypot(4, 4)
         ("", "1", (0, 0, FAR, FAR), (0, 0, 0, 0)),  # a missed polyp
         ("1", "", (0, 0, FAR, FAR), (0, 0, math.nan, math.nan)),  # a false alarm, where the released code stops
         ("", "", (1, 1, 0, 0), (0, 0, 0, 0)),  # rightly nothing
-        ("1", "11", (2 / 3, 1 / 2, 0.9, 1 / 3), (2 / 3, 1 / 2, 0.9, 1 / 3)),  # distances 0; 0, 1: 95 % of rank 2 is 0.9
+        # distances 0 from the prediction; 0, 1 from the truth: 95 % of rank 2 is 0.9
+        ("1", "11", (2 / 3, 1 / 2, 0.9, 1 / 3), (2 / 3, 1 / 2, 0.9, 0)),
+        ("11", "1", (2 / 3, 1 / 2, 0.9, 1 / 3), (2 / 3, 1 / 2, 0.9, 1 / 2)),
     ],
 )
 def test_both_rules_for_empty_masks(
@@ -169,7 +172,7 @@ def test_a_run_is_scored_on_each_test_and_unseen_set(run: Path, phantom_store: P
     record = json.loads((folder / "evaluation.json").read_text())
     assert folder == run / "evaluation" and list(record["datasets"]) == PHANTOMS
     assert (record["format"], record["size"], record["split"], record["split_seed"], record["protocol"]) == (
-        "fpgm-evaluation-1",
+        "fpgm-evaluation-2",
         64,
         "strict-0",
         0,
@@ -204,6 +207,34 @@ def test_a_second_evaluation_computes_nothing(run: Path, monkeypatch: pytest.Mon
     evaluate_run(run, device=CPU)
     evaluate_run(run, datasets=["Phantom F"], device=CPU)  # an alias
     assert state(run) == before
+
+
+def test_the_format_decides_whether_an_evaluation_is_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate_run(run, device=CPU)
+    before = state(run)
+    monkeypatch.setattr(evaluation, "__version__", "9.9.9")
+    evaluate_run(run, device=CPU)
+    assert state(run) == before
+    monkeypatch.setattr(evaluation, "FORMAT", "fpgm-evaluation-0")
+    evaluate_run(run, device=CPU)
+    assert all(state(run)[name][0] != before[name][0] for name in before)
+
+
+def test_the_run_of_an_unknown_method_is_evaluated(run: Path) -> None:
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config |= {"method": "my_method", "arguments": {"strength": 3}}
+    config["data"]["new_setting"] = 1
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    evaluate_run(run, datasets=["phantom-a"], device=CPU)
+    assert main(["evaluate", str(run), "--datasets", "phantom-a", "--workers", "1"]) == 0
+    assert "method `my_method`" in (run / "model" / "MODEL_CARD.md").read_text()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "data: !!bool x", "data: {store: 3, split: strict-0}"])
+def test_a_configuration_without_store_and_split_is_refused(run: Path, text: str) -> None:
+    (run / "config.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.yaml is not the configuration of a run"):
+        evaluate_run(run, device=CPU)
 
 
 def test_other_weights_are_evaluated_anew(run: Path) -> None:

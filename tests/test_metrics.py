@@ -21,7 +21,7 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 from fpgm import metrics
-from fpgm.metrics import pair_metrics
+from fpgm.metrics import pair_metrics, reported_metrics
 
 Mask = NDArray[np.bool_]
 shapes = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=24)
@@ -152,6 +152,23 @@ def test_equals_medpy_on_any_masks(pair: tuple[Mask, Mask], spacing: tuple[float
     assert got == pytest.approx(by_medpy(pred, true, spacing), abs=1e-9)
     directed = pair_metrics(pred, true, on_empty="nan", spacing=spacing, asd="directed")["asd"]
     assert directed == pytest.approx(medpy.asd(pred, true, voxelspacing=spacing), abs=1e-9)
+
+
+@given(pairs)
+def test_the_released_line_is_what_the_released_code_computes(pair: tuple[Mask, Mask]) -> None:
+    """Its test script: 0 in all four for an empty prediction, else these four functions of medpy."""
+    pred, true = pair
+    assume(true.any() or not pred.any())  # a truth that alone is empty stops it
+    functions = {"dice": medpy.dc, "jaccard": medpy.jc, "hd95": medpy.hd95, "asd": medpy.asd}
+    expected = {name: function(pred, true) if pred.any() else 0 for name, function in functions.items()}
+    assert reported_metrics(pred, true)[1] == pytest.approx(expected, abs=1e-9)
+
+
+@given(pairs)
+def test_both_lines_of_a_report_are_pair_metrics(pair: tuple[Mask, Mask]) -> None:
+    first, second = reported_metrics(*pair)
+    assert first == pair_metrics(*pair, on_empty="penalise")
+    assert second == pytest.approx(pair_metrics(*pair, on_empty="released", asd="directed"), nan_ok=True)
 
 
 @pytest.mark.parametrize("unused", ["cdist", "distance_transform_edt"])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from fpgm._version import __version__
@@ -25,16 +26,15 @@ from fpgm.data.parallel import Workers
 from fpgm.data.splits import Split, dataset_of
 from fpgm.data.store import open_stores
 from fpgm.files import atomic_path, file_sha256, sole_writer, write_text
-from fpgm.metrics import pair_metrics
+from fpgm.metrics import reported_metrics
 
 if TYPE_CHECKING:  # the processes that compute metrics import this module, and have no need of torch
     import torch
     from torch import nn
 
-    from fpgm.config import RunConfig
     from fpgm.data.streams import Pool
 
-FORMAT = "fpgm-evaluation-1"
+FORMAT = "fpgm-evaluation-2"  # decides whether an evaluation can be kept; another version of this package can
 RECORD = "evaluation.json"
 FILES = ("csv", "npz")  # of each data set
 Mask = NDArray[np.bool_]
@@ -44,7 +44,7 @@ Advance = Callable[[str, int, int], None]
 class Row(NamedTuple):
     """The comparison of one image; `predicted` and `true` are numbers of foreground pixels.
 
-    Empty masks count as "penalise" says, in the columns with `released_` in front as "released" says.
+    Empty masks count as "penalise" says; the columns with `released_` in front are scored as the released code does.
     """
 
     id: str
@@ -86,12 +86,10 @@ def predict_masks(predictor: nn.Module, images: NDArray[np.uint8], device: torch
 
 
 def score(item: tuple[str, Mask, NDArray[np.uint8]]) -> Scored:
-    """Compare a predicted mask (S, S) with the true one, under both rules for empty masks."""
+    """Compare a predicted mask (S, S) with the true one, by our rules and as the released code does."""
     id_, mask, truth = item
     predicted, true = int(np.count_nonzero(mask)), int(np.count_nonzero(truth))
-    scores = released = pair_metrics(mask, truth, on_empty="penalise")
-    if not (predicted and true):  # elsewhere the rules agree
-        released = pair_metrics(mask, truth, on_empty="released")
+    scores, released = reported_metrics(mask, truth)
     beside = {f"released_{name}": value for name, value in released.items()}
     row = Row(id_, **scores, **beside, predicted=predicted, true=true)
     return Scored(row, np.packbits(mask, axis=-1))
@@ -105,8 +103,8 @@ def compare(
     Args:
         predictor: (B, 3, H, W) in [0, 1] → logits; evaluated as it is, in evaluation mode.
         pool: images with masks.
-        device: where the predictor is.
-        batch_size: images in a pass.
+        device: device of the predictor.
+        batch_size: number of images in a pass.
         workers: processes that compute the metrics while the network goes on; this one if not given.
     """
 
@@ -176,18 +174,18 @@ def evaluate_run(
         run: folder of a finished run.
         store: the store with the run's split; the one it was trained on if not given.
         datasets: names of the data sets; all that have test or unseen images if not given.
-        device: where the network computes, in float32.
-        workers: processes that compute metrics.
-        advance: called with a data set, how many of its images are done, and how many there are.
+        device: device of the network, which computes in float32.
+        workers: number of processes that compute metrics.
+        advance: called with a data set, the number of its images that are done, and of all its images.
     """
     from fpgm.model import load_model
 
-    config, card = _read_run(run)
-    place, folder = store or config.data.store, run / "evaluation"
-    split = _read_split(run, place, config.data.split, card)
+    own_store, name, card = _read_run(run)
+    place, folder = store or own_store, run / "evaluation"
+    split = _read_split(run, place, name, card)
     sets = held_out(split)
     header = {"format": FORMAT, "version": __version__, "weights_sha256": card.weights_sha256, "size": card.size}
-    header |= {"protocol": split.protocol, "split": config.data.split, "split_seed": split.seed}
+    header |= {"protocol": split.protocol, "split": name, "split_seed": split.seed}
     header |= {"left_out": split.left_out} if split.left_out else {}
     chosen = _choose(sets, datasets)
     if not _kept(folder, header, place, sets).issuperset(chosen):
@@ -199,6 +197,14 @@ def evaluate_run(
             evaluate_pools(predictor, pools, folder, device=device, workers=workers, advance=advance)
             _vouch(folder, header, place, sets, kept.union(todo))
     return folder
+
+
+def is_evaluated(run: Path) -> bool:
+    """Whether a run folder has an evaluation in the format that is written here."""
+    try:
+        return bool(json.loads((run / "evaluation" / RECORD).read_bytes())["format"] == FORMAT)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def held_out(split: Split) -> dict[str, HeldOut]:
@@ -215,16 +221,21 @@ def held_out(split: Split) -> dict[str, HeldOut]:
     return sets
 
 
-def _read_run(run: Path) -> tuple[RunConfig, ModelCard]:
-    from fpgm.config import RunConfig
-
+def _read_run(run: Path) -> tuple[Path, str, ModelCard]:
+    """Return the store and the split of a run, and the card of its model; the method need not be known here."""
     if not (run / "config.yaml").is_file():
         raise FileNotFoundError(f"{run} is not a run: it has no config.yaml; `fpgm train` makes runs")
     if not (run / "model" / CARD).is_file():
         raise FileNotFoundError(
             f"{run} is not finished: it has no model/{CARD}; go on with `fpgm train … --out {run} --resume`"
         )
-    return RunConfig.load(run / "config.yaml"), read_card(run / "model")
+    card = read_card(run / "model")
+    try:
+        data = yaml.safe_load((run / "config.yaml").read_bytes())["data"]
+        return Path(data["store"]), str(data["split"]), card
+    except Exception:  # a wrong tag makes the reader raise anything
+        path = run / "config.yaml"
+        raise ValueError(f"{path} is not the configuration of a run: copy the whole folder again") from None
 
 
 def _read_split(run: Path, place: Path, name: str, card: ModelCard) -> Split:
@@ -257,7 +268,7 @@ def _kept(folder: Path, header: Mapping[str, Any], place: Path, sets: Mapping[st
         entries = record.pop("datasets")
     except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return set()  # none, or of another format
-    if record != header or not isinstance(entries, dict):
+    if record | {"version": __version__} != header or not isinstance(entries, dict):
         return set()
     whole = [name for name in sets if all((folder / f"{name}.{kind}").is_file() for kind in FILES)]
     return {name for name in whole if entries.get(name) == _entry(folder, place, name, sets[name])}

@@ -52,24 +52,43 @@ def pair_metrics(
     _check_name("on_empty", on_empty, get_args(OnEmpty))
     _check_name("hd95", hd95, get_args(HD95))
     _check_name("asd", asd, get_args(ASD))
-    a, b = _as_mask("pred", pred), _as_mask("true", true)
-    if a.shape != b.shape:
-        raise ValueError(f"pred is {a.shape} and true is {b.shape}: resize one of them, the shapes must be equal")
+    a, b = _as_masks(pred, true)
     if len(spacing) != 2 or not all(0 < s < math.inf for s in spacing):
         raise ValueError(f"spacing is {spacing}: give the height and the width of a pixel, both positive")
 
-    size_a, size_b = np.count_nonzero(a), np.count_nonzero(b)
-    if size_a == 0 or size_b == 0:
+    if not (a.any() and b.any()):
         diagonal = math.hypot(a.shape[0] * spacing[0], a.shape[1] * spacing[1])
-        return _empty(size_a == 0, size_b == 0, on_empty, diagonal)
-    common = np.count_nonzero(a & b)
+        return _empty(not a.any(), not b.any(), on_empty, diagonal)
     forth, back = _surface_distances(a, b, spacing)
     return {
-        "dice": 2.0 * common / (size_a + size_b),
-        "jaccard": common / (size_a + size_b - common),
+        **_overlap(a, b),
         "hd95": _percentile95(forth, back) if hd95 == "pooled" else max(_percentile95(forth), _percentile95(back)),
         "asd": _mean(forth, back) if asd == "symmetric" else _mean(forth),
     }
+
+
+def reported_metrics(pred: ArrayLike, true: ArrayLike) -> tuple[dict[str, float], dict[str, float]]:
+    """Compare a predicted mask with the true one as reports do: by our rules, and as the released code does.
+
+    The first is `pair_metrics` with "penalise". The second is with "released" and the directed ASD, which is medpy's
+    `dc`, `jc`, `hd95` and `asd`, or 0 in all four for an empty prediction. Surfaces are compared once for both.
+
+    Args:
+        pred: predicted mask, (H, W), boolean or 0/1.
+        true: true mask, same shape.
+    """
+    a, b = _as_masks(pred, true)
+    if not (a.any() and b.any()):
+        return pair_metrics(a, b, on_empty="penalise"), pair_metrics(a, b, on_empty="released")
+    forth, back = _surface_distances(a, b, (1.0, 1.0))
+    shared = {**_overlap(a, b), "hd95": _percentile95(forth, back)}
+    return {**shared, "asd": _mean(forth, back)}, {**shared, "asd": _mean(forth)}
+
+
+def _overlap(a: Mask, b: Mask) -> dict[str, float]:
+    """Dice and Jaccard; at least one of the masks is not empty."""
+    common, total = np.count_nonzero(a & b), np.count_nonzero(a) + np.count_nonzero(b)
+    return {"dice": 2.0 * common / total, "jaccard": common / (total - common)}
 
 
 def _surface_distances(a: Mask, b: Mask, spacing: tuple[float, float]) -> tuple[Distances, Distances]:
@@ -134,6 +153,14 @@ def _empty(pred_empty: bool, true_empty: bool, on_empty: OnEmpty, diagonal: floa
     else:
         overlap, distance = math.nan if both else 0.0, math.nan
     return {"dice": overlap, "jaccard": overlap, "hd95": distance, "asd": distance}
+
+
+def _as_masks(pred: ArrayLike, true: ArrayLike) -> tuple[Mask, Mask]:
+    """Both masks as boolean arrays of one shape."""
+    a, b = _as_mask("pred", pred), _as_mask("true", true)
+    if a.shape != b.shape:
+        raise ValueError(f"pred is {a.shape} and true is {b.shape}: resize one of them, the shapes must be equal")
+    return a, b
 
 
 def _as_mask(name: str, value: ArrayLike) -> Mask:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 
 from fpgm.cli import main
 from fpgm.spectrum import FrequencyPrior
@@ -36,6 +39,22 @@ def test_compares_shapes(phantom_store: Path, tmp_path: Path, capsys: pytest.Cap
     }
     assert main(["prior", "show", str(first)]) == 0
     assert "32 radii from 56 images of 64x64, debiased average with momentum 0.999" in capsys.readouterr().out
+
+
+def test_priors_of_two_sizes_are_drawn_on_the_radii_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: dict[str, NDArray[np.float32]] = {}
+    monkeypatch.setattr("fpgm.report.spectra.profile_figure", lambda curves, *_, **__: drawn.update(curves))
+    paths = [tmp_path / "32.json", tmp_path / "64.json"]
+    for path, size in zip(paths, (32, 64), strict=True):
+        prior, mask = FrequencyPrior(), torch.zeros(1, size, size)
+        mask[:, size // 4 : size // 2, size // 4 : size // 2] = 1
+        prior.update(torch.rand(1, 3, size, size), mask)
+        prior.save(path)
+    assert main(["prior", "compare", *map(str, paths), "--out", str(tmp_path / "p.png")]) == 0
+    first, second = drawn.values()
+    assert len(first) == 16 and np.array_equal(second, FrequencyPrior.load(paths[1]).profile[::2])
 
 
 def test_bad_files_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from PIL import Image
 
 from fpgm.cli import demo, main, serve
 from fpgm.data.synthetic import phantom
+from tests.processes import PATIENCE
 from tests.serving.making import SIZE
 from tests.serving.running import make_run, picture, serving
 
@@ -47,9 +48,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_it_serves_until_it_is_interrupted(server: str) -> None:
     """Its end, exit code 0 without a traceback, is checked by `serving`."""
-    assert httpx.get(f"{server}/health", timeout=60).json()["status"] == "ok"
-    assert "FPGM" in httpx.get(server, timeout=60).text
-    assert httpx.get(f"{server}/api/about", timeout=60).json()["priors"] == ["learned", "generic", "low-pass"]
+    assert httpx.get(f"{server}/health", timeout=PATIENCE).json()["status"] == "ok"
+    assert "FPGM" in httpx.get(server, timeout=PATIENCE).text
+    assert httpx.get(f"{server}/api/about", timeout=PATIENCE).json()["priors"] == ["learned", "generic", "low-pass"]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -15,6 +15,7 @@ import pytest
 from fpgm.data.manifest import ImageRow, Manifest
 from fpgm.data.pairs import Problem
 from fpgm.data.store import Record, Store, open_stores, write_store
+from tests.processes import PATIENCE
 
 S = 16
 HEADER = {"name": "mine", "source": "by hand", "size": S, "rules": {"image": "none"}, "inputs": "0" * 64}
@@ -127,7 +128,7 @@ def test_workers_read_too(store: Store, method: str) -> None:
     queue = context.Queue()
     worker = context.Process(target=pixels, args=(store, queue))
     worker.start()
-    assert queue.get(timeout=60) == expected
+    assert queue.get(timeout=PATIENCE) == expected
     worker.join()
     assert store.images([4]).tobytes() == expected
 

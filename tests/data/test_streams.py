@@ -8,7 +8,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from fpgm.data.batch import Batch, Geometry, Strength, Views
 from fpgm.data.manifest import ImageRow, Manifest
 from fpgm.data.store import Record, Store, write_store
 from fpgm.data.streams import Pool, Stream
+from tests.processes import PATIENCE, alive, wait
 
 SUPERVISED = Views(unlabeled=False)
 PAPER = Views(strong=1)
@@ -434,21 +434,6 @@ def start(rest: str) -> subprocess.Popen[str]:
     )
 
 
-def gone(pids: list[int]) -> bool:
-    """Whether all of these processes end within ten seconds; a zombie that nobody buries has ended."""
-
-    def runs(pid: int) -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        except FileNotFoundError:
-            return False
-
-    deadline = time.monotonic() + 10
-    while any(map(runs, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(runs, pids))
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_no_worker_outlives_its_process() -> None:
     forever = "for batch in loop: pass"
@@ -456,8 +441,9 @@ def test_no_worker_outlives_its_process() -> None:
     workers = [int(pid) for process in (interrupted, killed, ended) for pid in process.stdout.readline().split()]
     os.killpg(interrupted.pid, signal.SIGINT)  # as a terminal does
     killed.kill()
-    complaint = interrupted.communicate(timeout=20)[1]
+    complaint = interrupted.communicate(timeout=PATIENCE)[1]
     assert complaint.strip().endswith("KeyboardInterrupt") and complaint.count("Traceback") == 1
-    assert killed.communicate(timeout=20) and killed.returncode == -signal.SIGKILL
-    assert not ended.communicate(timeout=20)[1] and ended.returncode == 0
-    assert len(workers) == 6 and gone(workers)
+    assert killed.communicate(timeout=PATIENCE) and killed.returncode == -signal.SIGKILL
+    assert not ended.communicate(timeout=PATIENCE)[1] and ended.returncode == 0
+    assert len(workers) == 6
+    wait(lambda: not any(map(alive, workers)))

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from fpgm.experiments import cells as on_disk
 from fpgm.experiments.cluster import Cluster
 from fpgm.experiments.runner import run
 from tests.experiments.making import STEPS, Diary, cell, notes
+from tests.processes import wait
 
 
 def test_the_cell_of_a_killed_worker_is_finished_by_another(tmp_path: Path) -> None:
@@ -22,8 +22,7 @@ def test_the_cell_of_a_killed_worker_is_finished_by_another(tmp_path: Path) -> N
     hanging, good, broken = (cell(tmp_path, name) for name in ("hanging", "supervised", "broken"))
 
     def kill() -> None:
-        while not notes(hanging, "trained"):
-            time.sleep(0.05)
+        wait(lambda: notes(hanging, "trained"))
         os.kill(int(notes(hanging, "trained")[0]), signal.SIGKILL)
 
     killer = threading.Thread(target=kill, daemon=True)
@@ -31,7 +30,7 @@ def test_the_cell_of_a_killed_worker_is_finished_by_another(tmp_path: Path) -> N
     cluster = Cluster(STEPS, address=None, jobs=2, cpus=1, accelerator="cpu")
     assert cluster.needs == {"num_cpus": 1, "num_gpus": 0}
     outcomes = run([hanging, good, broken], cluster, Diary(), retries=1)
-    killer.join(1)
+    killer.join()
     found = {outcome.cell.variant.name: outcome.state for outcome in outcomes}
     assert found == {"hanging": "done", "supervised": "done", "broken": "failed"}
     first, second = notes(hanging, "trained")

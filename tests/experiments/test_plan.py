@@ -41,22 +41,22 @@ def names(cells: list[Cell]) -> list[str]:
 
 def test_the_comparison_is_methods_times_labels_times_seeds(tmp_path: Path) -> None:
     cells = make(tmp_path, "main", seeds=[0, 1])
-    assert len(cells) == 13 * 3 * 2 and names(cells) == list(METHODS)
+    assert len(cells) == 14 * 3 * 2 and names(cells) == [*METHODS, "fpgm-released"]
     assert {cell.labeled for cell in cells} == {"5%", "10%", "20%"}
     assert len({cell.folder for cell in cells}) == len(cells)
 
 
 def test_all_tables_together_compute_each_cell_once(tmp_path: Path) -> None:
-    """At 5 and 10 %: 13 methods, 3 + 2 + 4 variants of fpgm beside fpgm itself; at 20 % the methods alone."""
+    """At 5 and 10 %: 13 methods, 1 + 2 + 2 + 4 variants of fpgm beside fpgm itself; at 20 % the methods and one."""
     cells = make(tmp_path, *TABLES)
-    assert len(cells) == 2 * (13 + 3 + 2 + 4) + 13 == len({cell.folder for cell in cells})
+    assert len(cells) == 2 * (13 + 1 + 2 + 2 + 4) + 14 == len({cell.folder for cell in cells})
     assert make(tmp_path, "zero-shot") == make(tmp_path, "main")
 
 
 def test_tables_are_those_of_the_paper(tmp_path: Path) -> None:
     def arguments(table: Table, *keys: str) -> list[tuple[Any, ...]]:
         cells = make(tmp_path, table, labeled=["5%"])
-        return [tuple(dict(cell.config().arguments)[key] for key in keys) for cell in cells]
+        return [tuple(dict(cell.config().arguments).get(key, 0) for key in keys) for cell in cells]
 
     assert arguments("ablation-loss", "unsup", "freq") == [(0, 0), (0.5, 0), (0, 0.5), (0.5, 0.5)]
     assert arguments("ablation-prior", "prior") == [("generic",), ("low-pass",), ("learned",)]
@@ -86,8 +86,8 @@ def test_convention_the_split_is_the_same_for_all_seeds(tmp_path: Path) -> None:
     assert {cell.config().train.seed for cell in cells} == {0, 1, 2}
 
 
-def test_the_released_recipe_is_there_when_asked_for(tmp_path: Path) -> None:
-    assert "fpgm-released" not in names(make(tmp_path, *TABLES))
+def test_the_comparison_has_the_released_recipe(tmp_path: Path) -> None:
+    assert "fpgm-released" in names(make(tmp_path, "main"))
     (cell,) = make(tmp_path, "main", methods=["fpgm-released"], labeled=["5%"])
     assert dict(cell.config().arguments)["recipe"] == "released"
     assert cell.tables == ("main", "zero-shot")
@@ -96,6 +96,26 @@ def test_the_released_recipe_is_there_when_asked_for(tmp_path: Path) -> None:
 def test_a_shared_cell_names_all_its_tables(tmp_path: Path) -> None:
     (cell,) = make(tmp_path, "main", methods=["fpgm"], labeled=["5%"])
     assert cell.tables == PAPER
+
+
+def test_the_row_of_l_sup_alone_is_the_supervised_cell(tmp_path: Path) -> None:
+    (compared,) = make(tmp_path, "main", methods=["supervised"], labeled=["5%"])
+    ablated = make(tmp_path, "ablation-loss", labeled=["5%"])
+    assert compared == ablated[0] and compared.tables == ("main", "zero-shot", "ablation-loss")
+
+
+def test_settings_of_fpgm_are_not_for_the_row_of_l_sup_alone(tmp_path: Path) -> None:
+    cells = make(tmp_path, "ablation-loss", labeled=["5%"], settings=["method.gamma=0.1", "train.iterations=7"])
+    configs = [cell.config() for cell in cells]
+    assert [dict(config.arguments).get("gamma") for config in configs] == [None, 0.1, 0.1, 0.1]
+    assert {config.train.iterations for config in configs} == {7}
+
+
+def test_without_l_unsup_the_released_recipe_has_no_feature_term(tmp_path: Path) -> None:
+    cells = make(tmp_path, "ablation-loss", labeled=["5%"], settings=["method.recipe=released"])
+    terms = [[dict(cell.config().arguments)[name] for name in ("unsup", "feature", "freq")] for cell in cells[1:]]
+    assert terms == [[0.5, 0.5, 0], [0, 0, 0.5], [0.5, 0.5, 0.5]]
+    assert cells[0].config().method == "supervised"
 
 
 def test_settings_reach_every_cell(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from fpgm.experiments.plan import Cell
 from fpgm.experiments.processes import Processes
 from fpgm.experiments.runner import run
 from tests.experiments.making import STEPS, Diary, cell, notes
+from tests.processes import alive, wait
 
 ORPHAN = """
 import sys
@@ -30,25 +30,8 @@ if __name__ == "__main__":
 
 def wait_for(cell: Cell) -> int:
     """Wait until a cell is being trained, and say by which process."""
-    deadline = time.monotonic() + 180
-    while not notes(cell, "trained"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait(lambda: notes(cell, "trained"))
     return int(notes(cell, "trained")[0])
-
-
-def gone(pid: int) -> bool:
-    """Wait for a process to end."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except FileNotFoundError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_a_dying_process_is_tried_again_and_harms_nobody(tmp_path: Path) -> None:
@@ -79,7 +62,7 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run([hanging], Impatient(STEPS, 2, 1), Diary())
-    assert gone(int(notes(hanging, "trained")[0]))
+    wait(lambda: not alive(int(notes(hanging, "trained")[0])))
     assert on_disk.read(hanging.folder) is None and not on_disk.is_taken(hanging.folder)
 
 
@@ -91,4 +74,4 @@ def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     worker = wait_for(cell(tmp_path, "hanging"))
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    assert gone(worker)
+    wait(lambda: not alive(worker))

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,9 @@ import pytest
 from fpgm.experiments import cells as on_disk
 from fpgm.experiments import runner
 from fpgm.experiments.plan import Cell
-from fpgm.experiments.runner import Here, Steps, run
+from fpgm.experiments.runner import InProcess, Steps, run
 from tests.experiments.making import STEPS, Diary, cell, evaluate, notes, train
+from tests.processes import PATIENCE
 
 HOLD = """
 import fcntl, sys
@@ -29,7 +30,7 @@ with open(sys.argv[1], "w") as file:
 
 
 def states(cells: list[Cell], diary: Diary | None = None) -> dict[str, str]:
-    outcomes = run(cells, Here(STEPS), diary or Diary())
+    outcomes = run(cells, InProcess(STEPS), diary or Diary())
     return {outcome.cell.variant.name: outcome.state for outcome in outcomes}
 
 
@@ -69,6 +70,14 @@ def test_what_was_cut_short_is_taken_up(tmp_path: Path, lost: str) -> None:
     assert states([good]) == {"supervised": "done"}
 
 
+def test_an_evaluation_in_another_format_is_made_again(tmp_path: Path) -> None:
+    good = cell(tmp_path)
+    states([good])
+    (good.folder / "evaluation" / "evaluation.json").write_text('{"format": "fpgm-evaluation-0"}')
+    assert states([good]) == {"supervised": "done"}
+    assert states([good]) == {"supervised": "kept"}
+
+
 def test_a_failure_is_tried_twice_again_after_the_others_and_reported(tmp_path: Path) -> None:
     broken, good, diary = cell(tmp_path, "broken"), cell(tmp_path), Diary()
     assert states([broken, good], diary) == {"supervised": "done", "broken": "failed"}
@@ -96,7 +105,7 @@ def test_a_failure_that_passes_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_a_sentence_of_ours_is_reported_as_it_is(tmp_path: Path) -> None:
-    (outcome,) = run([cell(tmp_path, "mistaken")], Here(STEPS), Diary(), retries=0)
+    (outcome,) = run([cell(tmp_path, "mistaken")], InProcess(STEPS), Diary(), retries=0)
     assert outcome.error == "a sentence for the user"
 
 
@@ -105,9 +114,9 @@ def test_an_evaluation_that_fails_is_a_failure(tmp_path: Path) -> None:
         raise ValueError("no test images")
 
     good = cell(tmp_path)
-    (outcome,) = run([good], Here(Steps(train, refuse)), Diary(), retries=0)
+    (outcome,) = run([good], InProcess(Steps(train, refuse)), Diary(), retries=0)
     assert outcome.state == "failed"
-    (outcome,) = run([good], Here(Steps(train, evaluate)), Diary())
+    (outcome,) = run([good], InProcess(Steps(train, evaluate)), Diary())
     assert outcome.state == "done"
 
 
@@ -117,7 +126,7 @@ def test_asked_to_stop_it_stops_and_records_nothing(tmp_path: Path) -> None:
 
     good = cell(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        run([good, cell(tmp_path, seed=1)], Here(Steps(stopped, evaluate)), Diary())
+        run([good, cell(tmp_path, seed=1)], InProcess(Steps(stopped, evaluate)), Diary())
     assert on_disk.read(good.folder) is None
     assert not on_disk.is_taken(good.folder)
 
@@ -140,7 +149,7 @@ def test_what_another_process_computes_is_left_to_it(tmp_path: Path, monkeypatch
             process.communicate("enough\n")
 
     diary = Patient()
-    run([taken, good], Here(STEPS), diary)
+    run([taken, good], InProcess(STEPS), diary)
     assert diary.lines == [
         "started supervised 1",
         "done supervised 1",
@@ -160,20 +169,29 @@ def test_what_a_killed_process_leaves_is_taken_over(tmp_path: Path, monkeypatch:
         def waiting(self, count: int) -> None:
             process.kill()
 
-    (outcome,) = run([taken], Here(STEPS), Killer())
+    (outcome,) = run([taken], InProcess(STEPS), Killer())
     assert outcome.state == "done" and process.wait() == -signal.SIGKILL
 
 
-def _race(cells: list[Cell], start: float) -> None:
-    time.sleep(max(0.0, start - time.time()))
-    run(cells, Here(STEPS), Diary())
+def _race(cells: list[Cell], both: Barrier) -> None:
+    """Compute the cells that the other process does not; neither ends its first before both have one."""
+    begun: list[Cell] = []
+
+    def meet(one: Cell) -> str:
+        begun.append(one)
+        if len(begun) == 1:
+            both.wait(PATIENCE)
+        return train(one)
+
+    run(cells, InProcess(Steps(meet, evaluate)), Diary())
 
 
 def test_two_commands_share_the_cells(tmp_path: Path) -> None:
     """Both go through the same list; each cell is computed once, and both are at work."""
-    cells = [cell(tmp_path, "slow", seed) for seed in range(6)]
+    cells = [cell(tmp_path, seed=seed) for seed in range(6)]
     context = multiprocessing.get_context("fork")
-    racers = [context.Process(target=_race, args=(cells, time.time() + 0.2)) for _ in range(2)]
+    both = context.Barrier(2)
+    racers = [context.Process(target=_race, args=(cells, both)) for _ in range(2)]
     for racer in racers:
         racer.start()
     for racer in racers:

@@ -32,7 +32,7 @@ def test_a_run_is_its_steps_validations_and_evaluation(tmp_path: Path) -> None:
     """1000 steps of 0.1 s; four validations of 3 images and 2 + 1 test images, 0.5 s each: 100 + 7.5 s."""
     split = Split(("a/1",), ("a/2", "a/3", "a/4"), ("a/5", "a/6"), ("b/1",), "strict", 0)
     config = cells(tmp_path, tmp_path, "main", methods=["fpgm"])[0].config()
-    assert Cost(0.1, 0.5).of(config, split) == pytest.approx(107.5)
+    assert Cost(0.1, 0.5).run_seconds(config, split) == pytest.approx(107.5)
 
 
 def test_strength_of_guidance_costs_nothing_but_other_passes_do(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_steps_of_all_stages_are_measured_and_nothing_is_written(phantom_store: 
     (cell,) = cells(phantom_store, tmp_path / "out", "main", methods=["bcpnet"])
     before = sorted(phantom_store.rglob("*"))
     cost = measure(cell, Split.load(phantom_store / "splits" / "strict-0"), accelerator="cpu")
-    assert 0 < cost.step < 60 and 0 < cost.image < 10
+    assert cost.step > 0 and cost.image > 0
     assert sorted(phantom_store.rglob("*")) == before and not (tmp_path / "out").exists()
 
 
@@ -66,9 +66,9 @@ def test_each_kind_is_measured_once_and_what_is_done_not_at_all(
         found,
         {"strict-0": split},
         accelerator="cpu",
-        tell=lambda cell: told.append(cell.variant.name),
+        before_measuring=lambda cell: told.append(cell.variant.name),
     )
-    assert told == ["fpgm", "fpgm-sup", "fpgm-sup-unsup", "fpgm-sup-freq"]
+    assert told == ["fpgm", "supervised", "fpgm-sup-unsup", "fpgm-sup-freq"]
     assert measured == {cell: (0.001, pytest.approx(1.0)) for cell in found[1:]}
 
 
@@ -87,6 +87,6 @@ def test_folds_share_the_cost_of_a_step_and_have_their_own_images(
         for fold, count in zip(folds, (1, 3), strict=True)
     }
     told: list[Cell] = []
-    found = times(made, splits, accelerator="cpu", tell=told.append)
+    found = times(made, splits, accelerator="cpu", before_measuring=told.append)
     assert told == made[:1]
     assert list(found.values()) == [(0.1, pytest.approx(105)), (0.1, pytest.approx(107))]

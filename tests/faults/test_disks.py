@@ -17,7 +17,8 @@ import torch
 
 from fpgm.evaluation import evaluate_run
 from tests.data.pictures import content
-from tests.faults.making import alone, drafts, refusal, works
+from tests.faults.making import drafts, refusal, works
+from tests.processes import alone
 from tests.training.running import arguments, same
 
 FULL = "No space left on device"

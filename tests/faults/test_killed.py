@@ -8,12 +8,9 @@ that prepare batches.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +23,25 @@ from fpgm.training import checkpoint
 from tests.cli.test_reproduce import command as reproduce
 from tests.cli.test_reproduce import runs
 from tests.data.pictures import bundle, content, disc, save
-from tests.faults.making import alive, alone, children, drafts, kill_at, wait, works
-from tests.training.running import arguments, same, start, wait_for_step
+from tests.faults.making import drafts, kill_at, works
+from tests.processes import PATIENCE, alive, children, wait, wait_until_stopped
+from tests.training.running import arguments, same
+
+# Runs `fpgm`; it stands still when its workers have given back twenty images for the store that is being written.
+HALFWAY = """
+import os, signal, sys
+from pathlib import Path
+from fpgm.data.parallel import Workers
+real = Workers.map
+def map(self, *arguments):
+    for number, item in enumerate(real(self, *arguments)):
+        if number == 20 and list(Path(sys.argv[1]).glob(".data.h5.*.part")):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        yield item
+Workers.map = map
+from fpgm.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
@@ -39,20 +53,22 @@ def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_bef
     before = content(out)
     noise = np.random.default_rng(0).integers(0, 256, (400, 400, 3), dtype=np.uint8)
     source, mask = save(noise, tmp_path / "noise.png"), save(disc(400, 400, 90), tmp_path / "mask.png")
-    for number in range(2, 500):
+    for number in range(2, 60):
         shutil.copy(source, folder / f"images/{number}.png")
         shutil.copy(mask, folder / f"masks/{number}.png")
     command = ["data", "prepare", "--root", str(folder.parent), "--out", str(out), "--size", "32", "--workers", "2"]
-    process = subprocess.Popen([sys.executable, "-m", "fpgm", *command], stdout=subprocess.DEVNULL)
-    wait(lambda: list(out.glob("mine/.data.h5.*.part")) and len(children(process.pid)) >= 2)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HALFWAY, out / "mine", *command], stdout=subprocess.PIPE, text=True
+    )
+    wait_until_stopped(process)
     family = children(process.pid)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert process.returncode == -signal.SIGKILL
+    assert len(family) >= 2 and len(list(out.glob("mine/.data.h5.*.part"))) == 1
+    process.kill()
+    process.communicate(timeout=PATIENCE)
     wait(lambda: not any(map(alive, family)))  # the workers end too
     left = {name: data for name, data in content(out).items() if not name.endswith(".part")}
     assert left == before  # nothing, or the store of the run before
-    for number in range(10, 500):
+    for number in range(10, 60):
         (folder / f"images/{number}.png").unlink()
         (folder / f"masks/{number}.png").unlink()
     assert build(*recognise(folder.parent), out, 32).status == "written"
@@ -62,13 +78,10 @@ def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_bef
 def test_training_killed_in_each_stage_ends_like_one_that_was_not(
     whole: Path, phantom_store: Path, tmp_path: Path
 ) -> None:
-    """Steps 1 to 4 are the first stage, and every second one is saved; once the kill comes while that is done."""
+    """Steps 1 to 4 are the first stage, and every second one is saved; the kill comes while that is done."""
     run = tmp_path / "run"
     again = arguments(phantom_store, run, "--resume", method="bcpnet")
-    process = start(arguments(phantom_store, run, method="bcpnet"))
-    wait_for_step(run, 3, process)
-    process.kill()
-    process.communicate()
+    kill_at("last.safetensors", 2, arguments(phantom_store, run, method="bcpnet"))
     assert next_step(run) == 2
     kill_at("last.safetensors", 3, again)  # after those of steps 4 and 6
     assert next_step(run) == 6 and len(drafts(run)) == 1
@@ -106,13 +119,8 @@ def test_a_report_is_the_old_one_or_the_new_one(whole: Path, tmp_path: Path) -> 
 
 def test_reproduce_goes_on(phantom_store: Path, tmp_path: Path) -> None:
     words = reproduce(phantom_store, tmp_path, "--methods", "supervised", iterations=16)
-    process = subprocess.Popen([sys.executable, "-m", "fpgm", *words], env=alone(), stdout=subprocess.DEVNULL)
-    folder, deadline = tmp_path / "strict" / "mini" / "10pct" / "supervised" / "seed-0", time.monotonic() + 120
-    while not (folder / "checkpoints" / "last.safetensors").is_file():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    folder = tmp_path / "strict" / "mini" / "10pct" / "supervised" / "seed-0"
+    kill_at("last.safetensors", 2, words)
     assert not (folder / "cell.json").exists()
     kept = (folder / "metrics.csv").read_text().splitlines()[1]
     kill_at("phantom-c.csv", 1, words)  # the same command trained to the end, and dies in the evaluation

@@ -16,21 +16,21 @@ import pytest
 from fpgm.cli import main
 from tests.data.pictures import content
 from tests.experiments.test_runner import HOLD
-from tests.faults.making import children, refusal, works
-from tests.training.running import arguments, rows, same, start, wait_for_step
+from tests.faults.making import refusal, works
+from tests.processes import PATIENCE, children, signalled, wait_until_stopped
+from tests.training.running import arguments, rows, same
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_a_second_writer_is_refused_and_a_dead_worker_is_a_sentence(
     phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first one is held still while the second tries; then the process that prepares its batches is killed."""
+    """The first one stands still at step 4 while the second tries; then the process of its batches is killed."""
     run = tmp_path / "run"
     command = arguments(phantom_store, run, method="supervised", iterations=24)
     again = arguments(phantom_store, run, "--resume", method="supervised", iterations=24)
-    first = start(command)
-    wait_for_step(run, 3, first)
-    first.send_signal(signal.SIGSTOP)
+    first = signalled(signal.SIGSTOP, "last.safetensors", 2, command)
+    wait_until_stopped(first)
     before = content(run)
     for second in (command, again):
         assert f"another process is writing to {run}: wait until it has ended" in refusal(capsys, second)
@@ -38,7 +38,7 @@ def test_a_second_writer_is_refused_and_a_dead_worker_is_a_sentence(
     for worker in children(first.pid):
         os.kill(worker, signal.SIGKILL)
     first.send_signal(signal.SIGCONT)
-    output, _ = first.communicate(timeout=60)
+    output, _ = first.communicate(timeout=PATIENCE)
     assert first.returncode == 2 and "Traceback" not in output
     assert "the process that prepares batches died before batch" in output and "then resume" in output
     works(again)

@@ -177,6 +177,12 @@ class TestPrior:
             if kind == "low-pass":
                 assert torch.equal(method.aligned(batch.weak_u), low_pass(batch.weak_u, 16))
 
+    @pytest.mark.parametrize("size", [32, 64, 96, 256])
+    def test_generic_is_one_over_r_plus_one_at_any_size(self, size: int) -> None:
+        image = torch.rand(1, 3, size, size)
+        profile = 1 / torch.arange(1, size // 2 + 1)
+        assert torch.equal(fpgm(prior="generic").aligned(image), align(image, profile, 0.05, "radial"))
+
     def test_gamma_may_be_a_range(self, phantom_store: Path) -> None:
         method = fpgm(gamma=(0.0, 0.2))
         batch = batch_for(phantom_store, method)

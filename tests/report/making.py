@@ -15,7 +15,7 @@ import yaml
 from numpy.typing import NDArray
 
 from fpgm import __version__
-from fpgm.metrics import pair_metrics
+from fpgm.metrics import reported_metrics
 from fpgm.report.paper import plain_fpgm
 from fpgm.report.results import Result, read_result
 
@@ -81,7 +81,7 @@ def write_run(
         np.savez_compressed(place / f"{name}.npz", masks=np.packbits(masks, axis=-1))
         sha256 = hashlib.sha256(text.encode()).hexdigest()
         sets[name] = {"images": len(masks), "unseen": name in unseen, "sha256": sha256}
-    record = {"format": "fpgm-evaluation-1", "version": __version__, "weights_sha256": "0", "size": size}
+    record = {"format": "fpgm-evaluation-2", "version": __version__, "weights_sha256": "0", "size": size}
     record |= {"protocol": protocol, "split": split, "split_seed": 0, "datasets": sets}
     record |= {"left_out": left_out} if left_out else {}
     (place / "evaluation.json").write_text(json.dumps(record))
@@ -93,8 +93,7 @@ def score_lines(ids: Sequence[str], found: Masks, truth: Masks) -> str:
     text = io.StringIO()
     print(HEADER, file=text)
     for id_, mask, true in zip(ids, found, truth, strict=True):
-        values = [*pair_metrics(mask, true, on_empty="penalise").values()]
-        values += pair_metrics(mask, true, on_empty="released").values()
+        values = [value for line in reported_metrics(mask, true) for value in line.values()]
         print(id_, *map(repr, map(float, values)), mask.sum(), true.sum(), sep=",", file=text)
     return text.getvalue()
 

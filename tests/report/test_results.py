@@ -21,7 +21,7 @@ FAR = repr(math.hypot(10, 10))
 HEADER = "id,dice,jaccard,hd95,asd,released_dice,released_jaccard,released_hd95,released_asd,predicted,true"
 LINES = [
     # 30 and 50 pixels, 20 in common: Dice 40 / 80, Jaccard 20 / 60
-    f"clinic/1,0.5,{1 / 3!r},4.5,1.25,0.5,{1 / 3!r},4.5,1.25,30,50",
+    f"clinic/1,0.5,{1 / 3!r},4.5,1.25,0.5,{1 / 3!r},4.5,0.75,30,50",
     "clinic/2,1.0,1.0,0.0,0.0,1.0,1.0,0.0,0.0,7,7",
     f"clinic/3,0.0,0.0,{FAR},{FAR},0.0,0.0,0.0,0.0,0,12",  # a missed polyp
     f"clinic/4,0.0,0.0,{FAR},{FAR},0.0,0.0,nan,nan,9,0",  # a false alarm
@@ -44,7 +44,7 @@ def write_evaluation(run: Path, lines: list[str], **changes: object) -> Path:
     path.write_text("\n".join((HEADER, *lines, "")), newline="")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     record = {
-        "format": "fpgm-evaluation-1",
+        "format": "fpgm-evaluation-2",
         "version": __version__,
         "weights_sha256": "w",
         "size": 10,
@@ -108,7 +108,9 @@ def test_columns_are_those_that_evaluation_writes() -> None:
         (2, "jaccard", "0.4", "jaccard is 0.4, but by the other columns it is 0.333"),
         (2, "hd95", "-1", "hd95 is -1.0, but it lies between 0 and 14.1421"),
         (2, "hd95", "15", "hd95 is 15.0, but it lies between 0 and 14.1421"),
-        (2, "asd", "1.2", "released_asd is 1.25, but by the other columns it is 1.2"),
+        (2, "released_asd", "15", "released_asd is 15.0, but it lies between 0 and 14.1421"),
+        (2, "released_hd95", "4", "released_hd95 is 4.0, but by the other columns it is 4.5"),
+        (3, "released_asd", "1", "released_asd is 1.0, but by the other columns it is 0.0"),
         (2, "released_dice", "0.6", "released_dice is 0.6, but by the other columns it is 0.5"),
         (2, "predicted", "31", "dice is 0.5, but by the other columns it is"),
         (2, "predicted", "30.5", "predicted is '30.5', which is no whole number"),
@@ -141,7 +143,7 @@ def test_an_edited_line_is_refused_with_its_number(run: Path, line: int, column:
         (HEADER, HEADER.replace("asd", "assd"), "line 1: the header is not id,dice"),
         ("clinic/2,", "\nclinic/2,", "line 3: 0 cells"),
         (f"{LINES[1]}\n", "", "has 4 lines after the header, but there were 5 images"),
-        ("4.5,1.25", "4.25,1.25", "is not the file that was written"),
+        ("4.5,1.25", "4.5,1.2", "is not the file that was written"),
         ("\n", "\r\n", "line 1: the header is not"),
         (LINES[0], LINES[0].replace("30,50", "50,30"), "is not the file that was written"),
     ],
@@ -185,8 +187,7 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(run: Path) -> N
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": "0.0.1"}, f"was evaluated by fpgm 0.0.1, this is {__version__}: run `fpgm evaluate"),
-        ({"format": "fpgm-evaluation-2"}, "evaluation.json: format: Input should be 'fpgm-evaluation-1'"),
+        ({"format": "fpgm-evaluation-1"}, "evaluation.json: format: Input should be 'fpgm-evaluation-2'"),
         ({"size": "big"}, "evaluation.json: size: "),
         ({"surprise": 1}, "evaluation.json: surprise: "),
         ({"weights_sha256": "other"}, "is of other weights than its model: run `fpgm evaluate"),
@@ -195,6 +196,11 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(run: Path) -> N
 def test_an_evaluation_of_something_else_is_refused(run: Path, changes: dict[str, object], message: str) -> None:
     write_evaluation(run, LINES, **changes)
     assert message in refused(run)
+
+
+def test_an_evaluation_by_another_version_is_read(run: Path) -> None:
+    write_evaluation(run, LINES, version="0.0.1")
+    assert read_result(run).scores.keys() == {"clinic"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00"])

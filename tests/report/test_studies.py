@@ -68,6 +68,35 @@ def test_a_second_recipe_has_an_ablation_of_its_own(tmp_path: Path) -> None:
     assert (other.name, other.title) == ("ablation-loss-2", "Loss terms of FPGM (recipe=released)")
 
 
+def test_the_supervised_row_is_l_sup_alone_and_stays_in_the_main_table(tmp_path: Path) -> None:
+    main, loss = ask(tmp_path, {}, {"arguments": {"freq": 0.0}}, {"method": "supervised"})
+    assert rows(main) == ["supervised", "FPGM"]
+    assert rows(loss) == ["L_sup", "L_sup + L_unsup", "L_sup + L_unsup + L_freq"]
+    assert loss.entries[0].row is main.entries[0].row
+
+
+def test_a_supervised_row_of_other_settings_is_not_in_the_ablation(tmp_path: Path) -> None:
+    _, loss = ask(tmp_path, {}, {"arguments": {"freq": 0.0}}, {"method": "supervised", "optimizer": {"lr": 0.1}})
+    assert loss.missing() == ["L_sup", "L_sup + L_freq"]
+
+
+def test_with_a_feature_term_it_is_not_l_sup_alone(tmp_path: Path) -> None:
+    released = {"recipe": "released"}
+    variants = (released, released | {"freq": 0.0}, released | {"freq": 0.0, "unsup": 0.0})
+    main, loss = ask(tmp_path, *({"arguments": a} for a in variants))
+    assert rows(loss) == ["L_sup + L_unsup", "L_sup + L_unsup + L_freq"]
+    assert "FPGM (recipe=released, unsup=0.0, freq=0.0)" in rows(main)
+    _, alone = ask(tmp_path / "2", *({"arguments": a} for a in (*variants[:2], variants[2] | {"feature": 0.0})))
+    assert rows(alone) == ["L_sup", *rows(loss)]
+
+
+def test_the_papers_figures_of_fpgm_belong_to_the_released_recipe(tmp_path: Path) -> None:
+    [main] = ask(tmp_path, {}, {"arguments": {"recipe": "released"}})
+    assert [(entry.label, entry.theirs) for entry in main.entries] == [("FPGM", ""), ("FPGM (recipe=released)", "FPGM")]
+    [main] = ask(tmp_path / "2", {})
+    assert main.entries[0].theirs == "FPGM"
+
+
 def test_no_fpgm_no_reference(tmp_path: Path) -> None:
     [main] = ask(tmp_path, {"method": "supervised"}, {"method": "unimatch"})
     assert main.reference is None

@@ -23,6 +23,7 @@ from PIL import Image
 
 from fpgm.data.synthetic import phantom
 from fpgm.spectrum import FrequencyPrior
+from tests.processes import PATIENCE
 from tests.serving.making import SIZE, model
 
 
@@ -67,7 +68,7 @@ def serving(run: Path) -> Iterator[str]:
             raise AssertionError("".join(lines))
         yield found.group()
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0 and "Traceback" not in rest, rest
     finally:
         process.kill()

@@ -6,7 +6,6 @@ import asyncio
 import io
 import re
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from fpgm.serving.limits import Limits, read_body
 from fpgm.serving.predictor import Predictor
 from fpgm.serving.web import WEB, create_app
 from fpgm.spectrum import FrequencyPrior, amplitude, generic_profile, low_pass, radial_profile
+from tests.processes import PATIENCE, wait
 from tests.serving.making import SIZE, Red, onnx_file, run_without
 from tests.serving.running import make_run, picture, png_header
 
@@ -173,7 +173,7 @@ def test_a_full_queue_says_so_and_empties(frame: NDArray[np.uint8]) -> None:
 
     class Slow(Known):
         def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
-            go.wait(20)
+            go.wait(PATIENCE)
             return super().probabilities(batch)
 
     with client(Slow(), limits=Limits(places=2, threads=1)) as asking:
@@ -184,7 +184,7 @@ def test_a_full_queue_says_so_and_empties(frame: NDArray[np.uint8]) -> None:
         threads = [threading.Thread(target=post) for _ in range(2)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: asking.get("/health").json()["taken"] == 2)
+        wait(lambda: asking.get("/health").json()["taken"] == 2)
         refused = asking.post("/api/predict", content=png(frame))
         assert refused.status_code == 503 and refused.headers["retry-after"] == "2"
         assert "all its 2 places are taken" in refused.json()["detail"]
@@ -193,13 +193,6 @@ def test_a_full_queue_says_so_and_empties(frame: NDArray[np.uint8]) -> None:
             thread.join()
         assert statuses == [200, 200] and asking.get("/health").json()["taken"] == 0
         assert asking.post("/api/predict", content=png(frame)).status_code == 200
-
-
-def wait_until(happens: Any, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_an_upload_may_not_take_for_ever() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fpgm.spectrum import FrequencyPrior, amplitude, edge_profiles, generic_profile, low_pass, radius_grid
+from fpgm.spectrum import FrequencyPrior, amplitude, edge_profiles, generic_profile, low_pass, radius_grid, resample
 from tests.spectrum import naive
 from tests.spectrum.strategies import disc, images
 
@@ -238,20 +238,29 @@ def test_convention_the_generic_prior_is_one_over_r_plus_one() -> None:
 
 @given(images(), st.floats(0, 30))
 def test_low_pass_keeps_what_is_inside_and_nothing_else(image: Tensor, cutoff: float) -> None:
-    inside = radius_grid(*image.shape[-2:]) <= cutoff
+    height, width = image.shape[-2:]
+    inside = radius_grid(height, width) * 128 <= cutoff * (min(height, width) // 2)
     before, after = torch.fft.fft2(image, norm="ortho"), torch.fft.fft2(low_pass(image, cutoff), norm="ortho")
     assert torch.allclose(after, before * inside, atol=1e-12)
 
 
 def test_convention_low_pass_is_a_filter_of_radius_sixteen_inclusive() -> None:
-    image = torch.rand(1, 3, 64, 64, dtype=torch.float64)
+    image = torch.rand(1, 3, 256, 256, dtype=torch.float64)
     spectrum = amplitude(low_pass(image))[0, 0]
     assert spectrum[0, 16] > 1e-6 and spectrum[0, 17] < 1e-12
-    assert torch.allclose(low_pass(image, 100), image)
+    assert torch.allclose(low_pass(image, 200), image)
     assert torch.allclose(low_pass(image, 0), image.mean((-2, -1), keepdim=True).expand_as(image))
     assert low_pass(image.half()).dtype == torch.float16
     with pytest.raises(ValueError, match="cutoff radius >= 0, got -1"):
         low_pass(image, -1)
+
+
+@pytest.mark.parametrize("size", [32, 64, 128])
+def test_convention_a_cutoff_goes_to_another_size_as_a_prior_does(size: int) -> None:
+    image = torch.rand(1, 1, size, size, dtype=torch.float64)
+    kept = amplitude(low_pass(image, 32))[0, 0, 0, : size // 2] > 1e-12
+    step = (torch.arange(128) <= 32).float()
+    assert torch.equal(kept, resample(step, size // 2) == 1)
 
 
 def _learn_on_a_rank(rank: int, world_size: int, folder: str) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
+
+from tests.processes import PATIENCE, alone, wait
 
 SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]
 OFTEN = [
@@ -32,10 +32,9 @@ def arguments(store: Path, out: Path, *more: str, method: str = "fpgm", iteratio
 
 
 def start(command: list[str]) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "fpgm", *command],
-        env=environment,
+        env=alone(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -44,7 +43,7 @@ def start(command: list[str]) -> subprocess.Popen[str]:
 
 def finish(command: list[str]) -> str:
     process = start(command)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output
     return output
 
@@ -61,11 +60,13 @@ def rows(run: Path) -> list[dict[str, str]]:
 
 def wait_for_step(run: Path, step: int, process: subprocess.Popen[str]) -> None:
     """Wait until metrics.csv has the row of a step."""
-    metrics, deadline = run / "metrics.csv", time.monotonic() + 120
-    while not (metrics.is_file() and f"\n{step}," in metrics.read_text()):
+    metrics = run / "metrics.csv"
+
+    def reached() -> bool:
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        return metrics.is_file() and f"\n{step}," in metrics.read_text()
+
+    wait(reached)
 
 
 def same(left: Path, right: Path) -> None:

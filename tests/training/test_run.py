@@ -15,6 +15,7 @@ from fpgm.config import RunConfig
 from fpgm.model import load_model
 from fpgm.nets import UNet
 from fpgm.spectrum import FrequencyPrior
+from tests.processes import PATIENCE, signalled
 from tests.training.running import TWO, arguments, finish, rows, same, start, wait_for_step, weights
 
 
@@ -46,10 +47,8 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
 
 def test_asked_to_stop_it_saves_and_says_how_to_go_on(whole: Path, phantom_store: Path, tmp_path: Path) -> None:
     run = tmp_path / "stopped"
-    process = start(arguments(phantom_store, run))
-    wait_for_step(run, 5, process)
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=300)
+    process = signalled(signal.SIGTERM, "last.safetensors", 2, arguments(phantom_store, run))
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "--resume" in output
     finish(arguments(phantom_store, run, "--resume"))
     same(whole, run)
@@ -69,7 +68,7 @@ def test_two_processes_share_prior_and_follow_one(whole: Path, pair: Path, phant
     for left, right in zip(rows(whole), rows(pair), strict=True):  # batch norm and dropout see other groups
         assert float(left["sup"]) == pytest.approx(float(right["sup"]), abs=0.1)
     again = start(arguments(phantom_store, pair, *TWO))
-    output, _ = again.communicate(timeout=120)
+    output, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 2 and "holds a run already" in output and "Traceback" not in output
 
 

@@ -16,8 +16,8 @@ from fpgm.data.streams import Pool
 from fpgm.spectrum import amplitude, likeness, radial_profile
 
 Floats = NDArray[np.float64]
-Advance = Callable[[int, int], None]  # images done, and how many there are
-CHUNK_PIXELS = 2**20  # so many are held at a time, whatever the size of an image
+Advance = Callable[[int, int], None]  # called with the number of images done and of all images
+CHUNK_PIXELS = 2**20  # pixels held at a time, whatever the size of an image
 LOW_RADII = 3  # r = 0, 1, 2; the paper says that the background is near zero beyond
 
 
@@ -42,7 +42,7 @@ def curve(profiles: Floats) -> Curve:
     return Curve(profiles.mean(0), profiles.std(0), len(profiles))
 
 
-def compare(first: Floats, second: Floats) -> Likeness:
+def measure_likeness(first: Floats, second: Floats) -> Likeness:
     """Say how alike two profiles (R,) are; the distances are relative to the first."""
     alike = likeness(torch.from_numpy(first), torch.from_numpy(second))
     return Likeness(*alike, float(np.linalg.norm(first - second) / np.linalg.norm(first)))
@@ -102,7 +102,7 @@ def choose(ids: list[str], count: int | None, rng: np.random.Generator) -> list[
 
 
 def generator(seed: int, stream: int) -> np.random.Generator:
-    """Return chance of its own for each purpose."""
+    """Return a random generator of its own for each purpose."""
     if seed < 0:
         raise ValueError(f"the seed is {seed}: give 0 or more")
     return np.random.default_rng((seed, stream))

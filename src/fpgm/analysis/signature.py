@@ -21,9 +21,9 @@ from fpgm.analysis.profiles import (
     Floats,
     Likeness,
     chunks,
-    compare,
     curve,
     generator,
+    measure_likeness,
     outline,
     profiles_of,
     seen,
@@ -49,9 +49,9 @@ class SetSummary:
         edge_pixels: mean size of the edge band.
         spread: root mean square distance of the images' shapes from the shape of their mean, relative to it.
         generic: likeness of the mean to 1 / (r + 1), of which the amplitude distance means nothing.
-        curve: of the edges.
-        outline: of the bare outlines.
-        halves: of the edges of the first division.
+        curve: mean profile of the edges.
+        outline: mean profile of the bare outlines.
+        halves: mean profiles of the edges of both halves of the first division.
     """
 
     skipped: int
@@ -92,9 +92,9 @@ def signature(pool: Pool, *, seed: int = 0, advance: Advance = lambda done, tota
     """Measure the edge profiles of a pool's images, all with masks, and compare its data sets.
 
     Args:
-        pool: of one or more data sets.
-        seed: of the divisions in halves.
-        advance: told how many images were read, of how many.
+        pool: images of one or more data sets.
+        seed: seed of the divisions in halves.
+        advance: called with the number of images read and of all images.
     """
     edges, rng = _measure(pool, advance), generator(seed, 1)
     visible = edges.profiles.sum(1) > 0
@@ -148,7 +148,7 @@ def _summary(own: _Edges, total: int, division: Division) -> SetSummary:
         videos=None if (own.videos < 0).any() else len(np.unique(own.videos)),
         edge_pixels=float(own.pixels.mean()),
         spread=float(np.sqrt((strays**2).mean()) / np.linalg.norm(shape)),
-        generic=compare(whole.mean, generic_profile(len(shape)).double().numpy()),
+        generic=measure_likeness(whole.mean, generic_profile(len(shape)).double().numpy()),
         curve=whole,
         outline=curve(own.outlines),
         halves=(first, second),

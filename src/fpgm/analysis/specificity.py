@@ -29,9 +29,9 @@ from fpgm.analysis.profiles import (
     Floats,
     Likeness,
     chunks,
-    compare,
     curve,
     generator,
+    measure_likeness,
     outline,
     profiles_of,
 )
@@ -50,7 +50,7 @@ class Sample:
 
     Attributes:
         pixels, grey: mean number of pixels and mean brightness.
-        likeness: of the edge's profile to this one, over the images that have both.
+        likeness: likeness of the edge's profile to this one, over the images that have both.
         tail: mean amplitude beyond radius 2, divided by that of the edge of the same images.
         exceeds_from: radius from which on it has more amplitude than the edge, at every radius; None for none.
     """
@@ -78,14 +78,14 @@ def specificity(pool: Pool, *, seed: int = 0, advance: Advance = lambda done, to
     """Compare the profile of the edges of a pool's images, all with masks, with those of other contents.
 
     Args:
-        pool: of one or more data sets.
-        seed: of the background pixels and the shifts.
-        advance: told how many images were read, of how many.
+        pool: images of one or more data sets.
+        seed: seed of the background pixels and the shifts.
+        advance: called with the number of images read and of all images.
     """
-    pixel_chance, shift_chance = generator(seed, 1), generator(seed, 2)
+    pixel_generator, shift_generator = generator(seed, 1), generator(seed, 2)
     rows = {name: np.empty((len(pool), 2 + bins(pool.size, pool.size))) for name in SAMPLES}
     for part, image, mask in chunks(pool, advance):
-        for name, (region, where) in _contents(to_grey(image), mask, pixel_chance, shift_chance).items():
+        for name, (region, where) in _contents(to_grey(image), mask, pixel_generator, shift_generator).items():
             rows[name][part] = _measure(region, where)
     visible = rows[EDGE][:, 2:].sum(1) > 0
     if not visible.any():
@@ -96,13 +96,13 @@ def specificity(pool: Pool, *, seed: int = 0, advance: Advance = lambda done, to
 
 
 def _contents(
-    grey: Tensor, mask: Tensor, pixel_chance: np.random.Generator, shift_chance: np.random.Generator
+    grey: Tensor, mask: Tensor, pixel_generator: np.random.Generator, shift_generator: np.random.Generator
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Return by name each content of grey images (B, S, S), zero elsewhere, and where it is."""
     band = edge_mask(mask)
     planes = list(zip(~(band | mask.bool()), band, strict=True))
-    scattered = torch.stack([_scatter(*pair, pixel_chance) for pair in planes])
-    moved = torch.stack([_move(*pair, shift_chance) for pair in planes])
+    scattered = torch.stack([_scatter(*pair, pixel_generator) for pair in planes])
+    moved = torch.stack([_move(*pair, shift_generator) for pair in planes])
     regions = [(grey * where, where) for where in (band, scattered, moved)]
     return dict(zip(SAMPLES, [*regions, (outline(grey, band), band)], strict=True))
 
@@ -145,7 +145,7 @@ def _summary(rows: NDArray[np.float64], edge: NDArray[np.float64]) -> Sample:
         curve=profile,
         pixels=float(pixels / profile.images),
         grey=float(grey / pixels),
-        likeness=compare(reference, profile.mean),
+        likeness=measure_likeness(reference, profile.mean),
         tail=float(profile.mean[LOW_RADII:].mean() / reference[LOW_RADII:].mean()),
         exceeds_from=first if first < len(reference) else None,
     )

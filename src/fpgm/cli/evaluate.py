@@ -35,8 +35,8 @@ def evaluate(
         run: folder of a run that has come to its end.
         data: the store with the run's split; the one it was trained on if not given.
         datasets: names of the data sets; all that have test or unseen images if not given.
-        device: where the network computes: auto, cpu, cuda, cuda:1, mps …
-        workers: processes that compute the metrics; one for each processor, up to four, if not given.
+        device: device of the network: auto, cpu, cuda, cuda:1, mps …
+        workers: number of processes that compute the metrics; one for each processor, up to four, if not given.
         json: print JSON for programs.
     """
     from fpgm.data.protocols import parse_names
@@ -66,7 +66,7 @@ def evaluate(
         _table(result, METRICS, "Empty masks penalised: a missed polyp has Dice 0, its distances the diagonal")
     )
     output.print(
-        _table(result, RELEASED, "Empty masks as the released code has them: a missed polyp has 0 in all four")
+        _table(result, RELEASED, "Scored as by the released code: a missed polyp has 0 in all four, ASD is directed")
     )
     output.print(
         "Mean ± standard deviation over images, below it the bootstrap 95 % interval of the mean. "
@@ -102,7 +102,7 @@ def _cell(summary: Summary, images: int, scale: float) -> str:
 
 
 def _record(result: Result) -> dict[str, Any]:
-    """Return what a program wants to know; what is no number is null."""
+    """Return what a program wants to know; NaN is null."""
     return {
         "run": str(result.folder),
         "method": result.method,

@@ -25,7 +25,7 @@ def learn(
         out: JSON file to write.
         labeled: number or percentage of training images whose masks may be used.
         split: name of a folder under STORE/splits; the only one if not given.
-        momentum: of the moving average.
+        momentum: momentum of the moving average.
         literal: start at the first batch, as the paper's average does, instead of weighing all batches fairly.
     """
     import numpy as np
@@ -71,7 +71,7 @@ def compare(priors: list[Path], *, out: Path | None = None, json: bool = False) 
     """
     from fpgm.cli.terminal import print_json
     from fpgm.report.spectra import profile_figure
-    from fpgm.spectrum import FrequencyPrior, likeness
+    from fpgm.spectrum import FrequencyPrior, likeness, resample
 
     loaded = {path: FrequencyPrior.load(path) for path in priors}
     reference = loaded[priors[0]].profile
@@ -86,7 +86,7 @@ def compare(priors: list[Path], *, out: Path | None = None, json: bool = False) 
             beside = f"; correlation {correlation:.4f}, relative distance {distance:.4f}" if path != priors[0] else ""
             print(f"{path}: {describe(prior)}{beside}")
     if out is not None:
-        curves = {str(path): prior.profile.numpy() for path, prior in loaded.items()}
+        curves = {str(path): resample(prior.profile, len(reference)).numpy() for path, prior in loaded.items()}
         profile_figure(curves, out, title="Shape of frequency priors")
         if not json:
             print(f"wrote {out}")

@@ -57,21 +57,22 @@ def reproduce(
         data: the store that `fpgm data prepare` or `fpgm data synth` made; its split PROTOCOL-0 is used, for hospitals
             a split hospitals-HOSPITAL-0 each, and made if it is not there.
         out: folder of all runs.
-        preset: where the defaults come from: the paper's setting, or a small one for a CPU.
-        protocol: of the split: paper (at random) or strict (videos and near duplicates stay on one side); paper if not
-            given. The table hospitals has splits of its own.
-        methods: rows of main, zero-shot and hospitals, with commas or spaces; if not given all methods, for hospitals
-            supervised, unimatch and fpgm. `fpgm-released` is fpgm by the released code's recipe.
+        preset: source of the defaults: the paper's setting, or a small one for a CPU.
+        protocol: protocol of the split: paper (at random) or strict (videos and near duplicates stay on one side);
+            paper if not given. The table hospitals has splits of its own.
+        methods: rows of main, zero-shot and hospitals, with commas or spaces; if not given all methods and
+            `fpgm-released`, FPGM by the released code's recipe; for hospitals supervised, unimatch, fpgm, fpgm_teacher.
         labeled: numbers or percentages of training images whose masks may be used; the table's own if not given: 5% 10%
             20%, for ablations and gamma 5% 10%, for hospitals 5%.
-        seeds: of weights, batches and augmentation; 0 if not given, for hospitals 0 1 2. The split is the same for all.
+        seeds: seeds of weights, batches and augmentation; 0 if not given, for hospitals and ablation-teacher 0 1 2. The
+            split is the same for all.
         iterations: number of steps; the preset's if not given.
         set: further settings of all runs as key=value, as `fpgm train` takes them.
         dry_run: show the plan and how long it would take, from a few real steps of each method; writes nothing.
         engine: local (this machine) or ray (a Ray cluster).
-        jobs: runs at a time on this machine; more than one are processes of their own.
-        cpus: processors of each run; those of this machine divided by --jobs if not given.
-        ray_address: of a Ray cluster; one is started on this machine if not given.
+        jobs: number of runs at a time on this machine; more than one are processes of their own.
+        cpus: number of processors of each run; those of this machine divided by --jobs if not given.
+        ray_address: address of a Ray cluster; one is started on this machine if not given.
         accelerator: auto, cpu, cuda, mps …, as in Lightning Fabric.
         precision: 32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed on a GPU that has it, 32-true elsewhere. If not
             given, 32-true in the preset paper and auto in mini.
@@ -131,7 +132,7 @@ def _seed(word: str) -> int:
 
 
 def _threads(jobs: int, cpus: int | None) -> int:
-    """Return the number of threads of each run, and take so many for this process."""
+    """Return the number of threads of each run, and set it for this process."""
     import torch
 
     if jobs < 1 or (cpus is not None and cpus < 1):
@@ -145,7 +146,7 @@ def _engine(name: str, jobs: int, threads: int, address: str | None, accelerator
     """Return what computes the cells; training draws its bar only where it is alone."""
     from fpgm.experiments.cluster import Cluster
     from fpgm.experiments.processes import Processes
-    from fpgm.experiments.runner import Here
+    from fpgm.experiments.runner import InProcess
     from fpgm.experiments.work import make_steps
 
     if name == "ray":
@@ -153,7 +154,7 @@ def _engine(name: str, jobs: int, threads: int, address: str | None, accelerator
         return Cluster(steps, address=address, jobs=jobs, cpus=threads, accelerator=accelerator)
     if jobs > 1:
         return Processes(make_steps(accelerator), jobs, threads)
-    return Here(make_steps(accelerator, output))
+    return InProcess(make_steps(accelerator, output))
 
 
 def _measure(cells: Sequence[Cell], splits: Mapping[str, Split], accelerator: str) -> dict[Cell, tuple[float, float]]:
@@ -162,10 +163,10 @@ def _measure(cells: Sequence[Cell], splits: Mapping[str, Split], accelerator: st
 
     with console(stderr=True).status("measuring") as status:
 
-        def tell(cell: Cell) -> None:
+        def show(cell: Cell) -> None:
             status.update(f"measuring steps of {cell.variant.name}")
 
-        return times(cells, splits, accelerator=accelerator, tell=tell)
+        return times(cells, splits, accelerator=accelerator, before_measuring=show)
 
 
 def _show_plan(cells: Sequence[Cell], jobs: int, measured: Mapping[Cell, tuple[float, float]], json: bool) -> int:

@@ -7,13 +7,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from fpgm.evaluation import is_evaluated
 from fpgm.experiments.plan import Cell
 from fpgm.files import claim, write_text
 
 LOCK = ".lock"
 
 
-class Record(BaseModel):
+class CellRecord(BaseModel):
     """``cell.json``: attempts that came to an end, the state after the last of them, and the seconds of all."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -28,18 +29,18 @@ class Record(BaseModel):
     seconds: float
 
 
-def read(folder: Path) -> Record | None:
+def read(folder: Path) -> CellRecord | None:
     """Return the record of a cell, or None where there is none that can be read."""
     try:
-        return Record.model_validate_json((folder / "cell.json").read_bytes())
+        return CellRecord.model_validate_json((folder / "cell.json").read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
 
 
-def write(cell: Cell, seconds: float, error: str | None = None) -> Record:
+def write(cell: Cell, seconds: float, error: str | None = None) -> CellRecord:
     """Add an attempt to the record of a cell; no error means that it is done."""
     before = read(cell.folder)
-    record = Record(
+    record = CellRecord(
         table=list(cell.tables),
         variant=cell.variant.name,
         settings=list(cell.settings),
@@ -55,7 +56,7 @@ def write(cell: Cell, seconds: float, error: str | None = None) -> Record:
 def is_done(folder: Path) -> bool:
     """Whether nothing is left to compute."""
     record = read(folder)
-    return bool(record and record.state == "done" and (folder / "evaluation" / "evaluation.json").is_file())
+    return bool(record and record.state == "done" and is_evaluated(folder))
 
 
 def is_taken(folder: Path) -> bool:

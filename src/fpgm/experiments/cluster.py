@@ -17,7 +17,7 @@ from fpgm.experiments.plan import Cell
 from fpgm.experiments.runner import RETRIES, Outcome, Steps, attempt, record
 
 _OBJECT_STORE = 80 * 2**20  # bytes; what cells give back is a few lines
-_PATIENCE = 120  # seconds that a step may take to finish when asked to stop
+_PATIENCE = 120  # seconds that a step may take to finish after a request to stop
 
 
 class Cluster:
@@ -25,9 +25,9 @@ class Cluster:
 
     Args:
         steps: how a cell is computed.
-        address: of a cluster that runs; if not given, one is started on this machine and ended with the work.
-        jobs: cells at a time on a cluster of our own; a given one takes as many as its machines hold.
-        cpus: processors that a cell asks for, and its number of threads.
+        address: address of a running cluster; if not given, one is started on this machine and ended with the work.
+        jobs: number of cells at a time on a cluster of our own; a given one takes as many as its machines hold.
+        cpus: number of processors that a cell asks for, and of its threads.
         accelerator: `cuda` or `gpu` ask for a GPU, `auto` does where the cluster has any.
     """
 
@@ -48,7 +48,7 @@ class Cluster:
         else:
             options = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": _OBJECT_STORE}
         try:
-            _knock(address or "")
+            _check_reachable(address or "")
             self._ray.init(address or "local", log_to_driver=False, logging_level="error", **options)
         except (OSError, RuntimeError) as error:
             raise ValueError(f"no Ray cluster can be reached at {address or 'this machine'}: {error}") from None
@@ -93,7 +93,7 @@ def _work(cell: Cell, steps: Steps, threads: int) -> Outcome:
     return attempt(cell, steps)
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise OSError if nobody listens at HOST:PORT, where Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():

@@ -68,12 +68,9 @@ def _fpgm(name: str, *settings: str) -> Variant:
 
 FPGM = Variant("fpgm", "fpgm")
 RELEASED = _fpgm("released", "method.recipe=released")
-_METHODS = tuple(Variant(name, name) for name in METHODS)
-_SUP, _UNSUP, _FREQ = (
-    _fpgm("sup", "method.unsup=0", "method.freq=0"),
-    _fpgm("sup-unsup", "method.freq=0"),
-    _fpgm("sup-freq", "method.unsup=0"),
-)
+_METHODS = (*(Variant(name, name) for name in METHODS), RELEASED)
+_SUP = Variant("supervised", "supervised")  # L_sup alone, for which FPGM needs no run of its own
+_UNSUP, _FREQ = _fpgm("sup-unsup", "method.freq=0"), _fpgm("sup-freq", "method.unsup=0")
 _GENERIC, _LOW_PASS = _fpgm("generic", "method.prior=generic"), _fpgm("low-pass", "method.prior=low-pass")
 
 
@@ -130,11 +127,11 @@ class Cell:
     """One run; plain values, so that it can be sent to another process.
 
     Attributes:
-        folder: of the run.
+        folder: folder of the run.
         variant: what is trained.
         labeled: N or P% of the training images.
-        seed: of the training.
-        preset: where the defaults come from.
+        seed: seed of the training.
+        preset: source of the defaults.
         store: the prepared data.
         split: name of a split of the store.
         settings: all that differs from the preset, `key=value`.
@@ -163,10 +160,10 @@ class Cell:
 
 
 def rows_of(table: Table, methods: Sequence[str] | None = None) -> tuple[Variant, ...]:
-    """Return the rows of a table; `methods` chooses those of the comparisons, `fpgm-released` only if named."""
+    """Return the rows of a table; `methods` chooses those of the comparisons."""
     if methods is None or table not in COMPARISONS:
         return ROWS[table]
-    known = {variant.name: variant for variant in (*_METHODS, RELEASED)}
+    known = {variant.name: variant for variant in _METHODS}
     for name in methods:
         if name not in known:
             arguments_model(name)  # refuses the name and shows those near it
@@ -192,14 +189,15 @@ def plan(
         store: the prepared data.
         out: folder of all cells.
         folds: the splits that are used, each for all cells.
-        preset: of all runs.
+        preset: preset of all runs.
         methods: rows of the tables that compare methods; each table's own if not given.
         labeled: shares of labels; each table's own if not given.
-        seeds: of the training; each table's own if not given.
+        seeds: seeds of the training; each table's own if not given.
         settings: `key=value` for all runs.
     """
     tables = list(tables)
-    if methods is not None and not any(table in COMPARISONS for table in tables):
+    compares = any(table in COMPARISONS for table in tables)
+    if methods is not None and not compares:
         raise ValueError(
             f"{', '.join(tables)} has rows of its own: leave --methods out, or choose one of {', '.join(COMPARISONS)}"
         )
@@ -222,7 +220,7 @@ def plan(
             preset=preset,
             store=store,
             split=fold.split,
-            settings=(*settings, *variant.settings, f"train.seed={seed}"),
+            settings=(*_settings_of(variant, settings, compares), f"train.seed={seed}"),
             tables=_tables_of(variant, fold),
         )
         for seed in dict.fromkeys(seeds or [seed for table in tables for seed in SEEDS[table]])
@@ -274,6 +272,19 @@ def _tables_of(variant: Variant, fold: Fold) -> tuple[str, ...]:
     """Return all tables that show a variant; one that no table has by itself was asked for in a comparison."""
     shown = tuple(table for table in fold.tables if variant in ROWS[table])
     return shown or tuple(table for table in fold.tables if table in COMPARISONS)
+
+
+def _settings_of(variant: Variant, settings: Sequence[str], compares: bool) -> tuple[str, ...]:
+    """Return the given settings and those of a row.
+
+    In an ablation of FPGM the arguments of the method are not for the row of L_sup alone, which is `supervised`. The
+    released recipe has a feature term, which is part of its L_unsup and goes with it.
+    """
+    if variant == _SUP and not compares:
+        settings = [setting for setting in settings if not setting.startswith("method.")]
+    released = dict(setting.partition("=")[::2] for setting in settings).get("method.recipe") == "released"
+    tied = ("method.feature=0",) if released and variant == _FREQ else ()
+    return (*settings, *variant.settings, *tied)
 
 
 def _check_settings(settings: Iterable[str], variants: Iterable[Variant]) -> None:

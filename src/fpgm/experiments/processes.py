@@ -24,12 +24,12 @@ class _Job:
 
 
 class Processes:
-    """So many processes at a time.
+    """Processes of this machine, one for each cell under way.
 
     Args:
         steps: how a cell is computed; must be importable by name.
-        jobs: cells at a time.
-        threads: of each of them.
+        jobs: number of cells at a time.
+        threads: number of threads of each process.
     """
 
     def __init__(self, steps: Steps, jobs: int, threads: int) -> None:

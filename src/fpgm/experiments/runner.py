@@ -62,7 +62,7 @@ class Engine(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told."""
+    """Is told how far the cells are."""
 
     def started(self, cell: Cell) -> None:
         """The engine has a cell."""
@@ -100,7 +100,7 @@ def record(cell: Cell, seconds: float, error: str | None = None) -> Outcome:
 def run(cells: Iterable[Cell], engine: Engine, watcher: Watcher, retries: int = RETRIES) -> list[Outcome]:
     """Compute all cells and return their outcomes in the order they came to an end.
 
-    A failed cell is tried again after all others, so many times. A cell that another command computes is left until
+    A failed cell is tried again after all others, `retries` times. A cell that another command computes is left until
     that command has finished it, or has been killed.
     """
     left, failures, outcomes = deque(cells), Counter[Cell](), list[Outcome]()
@@ -145,11 +145,11 @@ def _startable(left: deque[Cell], engine: Engine) -> Iterable[Cell]:
 
 def _reason(error: Exception) -> str:
     """Say what went wrong; a sentence of ours needs no name of its class."""
-    plain = isinstance(error, ValueError | OSError) and str(error)
-    return (str(error) if plain else f"{type(error).__name__}: {error}")[:_LONGEST]
+    is_sentence = isinstance(error, ValueError | OSError) and str(error)
+    return (str(error) if is_sentence else f"{type(error).__name__}: {error}")[:_LONGEST]
 
 
-class Here:
+class InProcess:
     """This process, one cell at a time."""
 
     def __init__(self, steps: Steps) -> None:

@@ -21,7 +21,7 @@ from fpgm.experiments.work import trained
 from fpgm.training.run import build_method
 from fpgm.training.trainer import Trainer
 
-STEPS = 3  # of each stage; the quickest counts, because the first ones warm up and others disturb
+STEPS = 3  # measured per stage; the quickest counts, because the first ones warm up and others disturb
 _IMAGES = 8
 
 
@@ -32,7 +32,7 @@ class Cost:
     step: float
     image: float
 
-    def of(self, config: RunConfig, split: Split) -> float:
+    def run_seconds(self, config: RunConfig, split: Split) -> float:
         """Seconds of a whole run: its steps, its validations, its evaluation."""
         validations = math.ceil(config.train.iterations / config.train.validate_every)
         images = validations * len(split.validation) + len(split.test) + len(split.unseen)
@@ -49,26 +49,26 @@ def times(
     splits: Mapping[str, Split],
     *,
     accelerator: str,
-    tell: Callable[[Cell], None] = lambda cell: None,
+    before_measuring: Callable[[Cell], None] = lambda cell: None,
 ) -> dict[Cell, tuple[float, float]]:
     """Return the seconds of a step and of the whole run, for each cell that is not done.
 
     Args:
-        cells: of a plan.
-        splits: theirs, by name.
-        accelerator: as training takes it.
-        tell: called before steps of a cell are measured, once for each kind.
+        cells: cells of a plan.
+        splits: their splits by name.
+        accelerator: accelerator of the training, as `fpgm train` takes it.
+        before_measuring: called with a cell before its steps are measured, once for each kind.
     """
     costs: dict[tuple[str, ...], Cost] = {}
     found = {}
     for cell in cells:
         if not is_done(cell.folder):
             if kind(cell) not in costs:
-                tell(cell)
+                before_measuring(cell)
                 split = splits[cell.split]
                 costs[kind(cell)] = measure(cell, split, accelerator=accelerator)
             cost = costs[kind(cell)]
-            found[cell] = cost.step, cost.of(cell.config(), splits[cell.split])
+            found[cell] = cost.step, cost.run_seconds(cell.config(), splits[cell.split])
     return found
 
 

@@ -21,8 +21,8 @@ def make_steps(accelerator: str, console: Console | None = None) -> Steps:
     """Return the steps of real cells.
 
     Args:
-        accelerator: as training takes it.
-        console: where both show how far they are; None where several cells are computed at a time.
+        accelerator: accelerator of the training, as `fpgm train` takes it.
+        console: console for the progress of both steps; None where several cells are computed at a time.
     """
     return Steps(
         train=partial(train_cell, accelerator=accelerator, console=console),

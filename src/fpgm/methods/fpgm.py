@@ -18,12 +18,12 @@ from fpgm.methods.parts.perturbations import pass_together
 from fpgm.methods.parts.pseudo_labels import eval_pseudo_labels, kept_notes
 from fpgm.methods.parts.ramps import staircase
 from fpgm.nets import Backbone
-from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, low_pass
+from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align, generic_profile, low_pass
 from fpgm.spectrum.align import Reconstruction
+from fpgm.spectrum.radial import bins
 
 Recipe = Literal["paper", "released"]
 Prior = Literal["learned", "generic", "low-pass"]
-GENERIC_RADII = 128
 FEATURE = 0.5  # weight of the feature-perturbed pass
 FEATURE_DROP = 0.5  # share of the feature channels
 
@@ -47,7 +47,7 @@ class FPGM(Method):
         feature: weight of the feature-perturbed pass; refused in recipe `paper`, which has none.
         threshold: confidence τ that a pseudo-label needs.
         gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
-        prior: kind of prior: `learned`, `generic` (1/(r+1)) or `low-pass` (a filter instead of an alignment).
+        prior: kind of prior: `learned`, `generic` (1/(r+1) at any size) or `low-pass` (a filter).
         prior_file: file of a prior learnt before, used as it is instead of learning one along the way.
         momentum: momentum μ of the learnt prior.
         debias: normalise the weights of the learnt prior, as Adam does.
@@ -92,9 +92,7 @@ class FPGM(Method):
         self.ramp, self.statistics = ramp, statistics
         self.learns = prior == "learned" and prior_file is None and freq > 0
         source = FrequencyPrior.load(prior_file) if prior_file else FrequencyPrior(momentum, debias)
-        self.align = SpectralAlignment(
-            source if prior == "learned" else generic_profile(GENERIC_RADII), gamma, reconstruction
-        )
+        self.align = SpectralAlignment(source, gamma, reconstruction)
         mixes = recipe == "released" and unsup > 0
         self.views = Views(
             unlabeled=unsup > 0 or freq > 0 or self.feature > 0,
@@ -116,7 +114,13 @@ class FPGM(Method):
     @torch.no_grad()
     def aligned(self, image: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Stage II: the second view of weak unlabelled images, or their low-pass version."""
-        return low_pass(image) if self.prior_kind == "low-pass" else self.align(image, generator)
+        if self.prior_kind == "low-pass":
+            return low_pass(image)
+        if self.prior_kind == "generic":
+            profile = generic_profile(bins(*image.shape[-2:]))
+            return align(image, profile, self.align.draw(len(image), generator), self.align.reconstruction)
+        view: Tensor = self.align(image, generator)
+        return view
 
     def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
         """All passes and terms of one step."""

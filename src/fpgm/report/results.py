@@ -12,7 +12,6 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fpgm._version import __version__
 from fpgm.report.scores import METRICS, RELEASED, Scores, Summary, false_alarms, missed, pooled, read_scores, summarise
 
 __all__ = [
@@ -86,7 +85,7 @@ class _Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["fpgm-evaluation-1"]
+    format: Literal["fpgm-evaluation-2"]
     version: str
     weights_sha256: str
     size: int
@@ -173,9 +172,7 @@ def _read_record(run: Path) -> _Record:
         raise FileNotFoundError(
             f"{run} is not evaluated: it has no evaluation/evaluation.json; do so with `fpgm evaluate {run}`"
         )
-    version = _read_json(path, again).get("version")
-    if version != __version__:
-        raise ValueError(f"{run} was evaluated by fpgm {version}, this is {__version__}: {again}")
+    _read_json(path, again)
     try:
         record = _Record.model_validate_json(path.read_bytes())
     except ValidationError as error:

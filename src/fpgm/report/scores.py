@@ -26,7 +26,8 @@ class Scores:
     """The images of one data set: ids (N), and the columns (N,) of `COLUMNS` by name.
 
     Dice and Jaccard are in [0, 1], distances in pixels of the prepared size. `METRICS` count an empty mask as
-    "penalise" does, `RELEASED` as "released" does, see `fpgm.metrics`. `COUNTS` are numbers of foreground pixels.
+    "penalise" does, `RELEASED` are scored as the released code does, see `fpgm.metrics`. `COUNTS` are numbers of
+    foreground pixels.
     """
 
     ids: tuple[str, ...]
@@ -126,6 +127,7 @@ def _check_row(cells: Sequence[str], dataset: str, size: int) -> list[float]:
     row = {column: _number(column, cell) for column, cell in zip(COLUMNS[1:], cells[1:], strict=True)}
     far = math.hypot(size, size)
     limits = {**dict(zip(METRICS, (1, 1, far, far), strict=True)), **dict.fromkeys(COUNTS, size**2)}
+    limits |= {"released_asd": far} if row["predicted"] and row["true"] else {}
     for column, most in limits.items():
         if not 0 <= row[column] <= most:
             raise ValueError(f"{column} is {row[column]}, but it lies between 0 and {most:g}")
@@ -157,5 +159,5 @@ def _implied(row: Mapping[str, float], far: float) -> dict[str, float]:
     common = min(round(dice * (predicted + true) / 2), predicted, true)
     implied = {"dice": 2 * common / (predicted + true), "jaccard": dice / (2 - dice)}
     if predicted == true == common:
-        implied |= {"hd95": 0.0, "asd": 0.0}
-    return implied | {released: row[name] for released, name in zip(RELEASED, METRICS, strict=True)}
+        implied |= {"hd95": 0.0, "asd": 0.0, "released_asd": 0.0}
+    return implied | {f"released_{name}": row[name] for name in ("dice", "jaccard", "hd95")}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fpgm.report.groups import Group, Row, labels
 from fpgm.report.paper import FPGM, LOSSES, METHODS, PRIORS
+
+_TERMS = ("unsup", "feature", "freq")
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ def studies(groups: Sequence[Group]) -> list[list[Study]]:
 
 def _studies(group: Group) -> list[Study]:
     rows = [row for row in group.rows if row.method == "fpgm"]
-    loss = [_loss(family) for family in _families(list(filter(_is_loss_row, rows)), ("unsup", "freq"))]
+    families = _families(list(filter(_is_loss_row, rows)), _TERMS)
+    loss = [_loss(family, _supervised(group.rows, family)) for family in families]
     prior = [_prior(family) for family in _families(rows, ("prior",))]
     sweeps = [row for row in rows if isinstance(row.arguments.get("gamma"), int | float) and row.arguments["freq"]]
     gamma = [_gamma(family) for family in _families(sweeps, ("gamma",))]
@@ -62,7 +66,7 @@ def _studies(group: Group) -> list[Study]:
         entry.row
         for study in (*loss, *prior, *gamma)
         for entry in study.entries
-        if study.reference and entry is not study.reference
+        if study.reference and entry is not study.reference and entry.row.method == "fpgm"
     ]
     numbered = []
     for family in (loss, prior, gamma):
@@ -71,20 +75,26 @@ def _studies(group: Group) -> list[Study]:
 
 
 def _main(rows: Sequence[Row], group: Group) -> Study:
-    entries = [Entry(label, METHODS.get(row.method, label), row) for label, row in zip(labels(rows), rows, strict=True)]
+    """Compare methods; the paper's figures of FPGM belong to the released recipe where a row has it."""
+    released = [row for row in rows if row.method == "fpgm" and row.departures == ["arguments.recipe"]]
+    entries = []
+    for label, row in zip(labels(rows), rows, strict=True):
+        theirs = METHODS.get(row.method, label)
+        other = bool(released) and row.method == "fpgm" and row not in released
+        entries.append(Entry(label, "" if other else theirs, row))
     expected = METHODS.values() if group.is_papers else ()
     reference = next((entry for entry in entries if entry.row.method == "fpgm"), None)
     return Study("main", "Methods", tuple(entries), tuple(expected), reference)
 
 
-def _loss(family: Sequence[Row]) -> Study:
-    entries = {}
+def _loss(family: Sequence[Row], supervised: Row | None) -> Study:
+    entries = {LOSSES[0]: Entry(LOSSES[0], LOSSES[0], supervised)} if supervised else {}
     for row in family:
         terms = [f"L_{name}" for name in ("unsup", "freq") if row.arguments[name]]
         name = " + ".join(["L_sup", *terms])
         entries[name] = Entry(name, name, row)
     ordered = tuple(entries[name] for name in LOSSES if name in entries)
-    title = "Loss terms of FPGM" + _beside(family, ("unsup", "freq"))
+    title = "Loss terms of FPGM" + _beside(family, _TERMS)
     return Study("ablation-loss", title, ordered, LOSSES, entries.get(LOSSES[-1]))
 
 
@@ -104,8 +114,23 @@ def _gamma(family: Sequence[Row]) -> Study:
 
 
 def _is_loss_row(row: Row) -> bool:
-    """Whether each term has the paper's weight or none; other weights are variants like any other."""
-    return all(row.arguments.get(name) in (0, FPGM[name]) for name in ("unsup", "freq"))
+    """Whether each term has the paper's weight or none; other weights are variants like any other.
+
+    The feature term of the released recipe is part of its L_unsup: both are there or neither.
+    """
+    tied = row.arguments.get("recipe") != "released" or bool(row.arguments["feature"]) == bool(row.arguments["unsup"])
+    return tied and all(row.arguments.get(name) in (0, FPGM[name]) for name in _TERMS)
+
+
+def _supervised(rows: Sequence[Row], family: Sequence[Row]) -> Row | None:
+    """Return the supervised row with the settings of a family beside the method: L_sup alone, if there is one."""
+    wanted = _around(family[0])
+    return next((row for row in rows if row.method == "supervised" and _around(row) == wanted), None)
+
+
+def _around(row: Row) -> dict[str, Any]:
+    """Return the settings of a row that are not arguments of its method."""
+    return {key: value for key, value in row.settings.items() if not key.startswith("arguments.")}
 
 
 def _families(rows: Sequence[Row], axis: Collection[str]) -> list[list[Row]]:

@@ -20,7 +20,7 @@ NOTICE = (
     "compare on drawn images; they say nothing about real colonoscopy."
 )
 NAMES = {"dice": "Dice ↑", "jaccard": "Jaccard ↑", "hd95": "HD95 ↓", "asd": "ASD ↓"}
-RULES = {"penalise": "", "released": "released_"}  # rule for empty masks -> prefix of its columns
+RULES = {"penalise": "", "released": "released_"}  # way of scoring -> prefix of its columns
 CHOICE = "Weights were chosen by Dice on the validation images; the images scored here chose nothing."
 READING = (
     "Dice and Jaccard are in percent. HD95, the 95th percentile of the surface distances of both directions together, "
@@ -28,7 +28,8 @@ READING = (
     CHOICE,
     "`penalise`: where nothing was found although there is a polyp, Dice and Jaccard are 0 and the distances are the "
     "image's diagonal. `released`: as the paper's code does, all four are 0, which flatters the distances of whoever "
-    "misses polyps. `missed` counts those images, all seeds together.",
+    "misses polyps, and ASD is directed, the mean distance from the prediction's surface to the true one. `missed` "
+    "counts missed polyps, all seeds together.",
     "`a ± b` is mean and standard deviation of the seeds' means, in a row of several seeds; `a (b)` is mean and "
     "standard deviation over images, in a row of one seed. The best by `penalise` is bold.",
 )

@@ -200,7 +200,9 @@ def _add_align(app: FastAPI, aligner: Aligner | None, queue: Queue) -> None:
         reconstruction: Annotated[
             Reconstruction, Query(description="radial is the paper's, ratio keeps the direction of the spectrum")
         ] = "radial",
-        cutoff: Annotated[float, Query(ge=0, le=2048, description="radius in index units; of low-pass alone")] = 16,
+        cutoff: Annotated[
+            float, Query(ge=0, le=2048, description="cutoff radius at 256 x 256 pixels; for low-pass alone")
+        ] = 16,
     ) -> Response:
         """Show a picture as the model sees it, before and after its spectrum is aligned."""
         if aligner is None:

@@ -174,7 +174,7 @@ class SpectralAlignment(nn.Module):
         if isinstance(self.gamma, int | float):
             return self.gamma
         if generator is None:
-            raise ValueError("gamma is a range, so chance is involved: pass a torch.Generator as generator=")
+            raise ValueError("gamma is a range, so it is drawn at random: pass a torch.Generator as generator=")
         low, high = self.gamma
         return low + (high - low) * torch.rand(count, generator=generator, device=generator.device)
 

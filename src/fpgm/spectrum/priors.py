@@ -18,6 +18,7 @@ from fpgm.files import write_text
 from fpgm.spectrum.edges import check_image, edge_region
 from fpgm.spectrum.radial import FFT_NORM, amplitude, bins, radial_profile, radius_grid, spectrum
 
+CUTOFF_RADII = 128  # number of radii of the images that a cutoff refers to
 CONVENTIONS = {
     "fft": FFT_NORM,
     "radius": "floor of the distance in index units, r < min(H, W) // 2",
@@ -43,7 +44,10 @@ def generic_profile(count: int) -> Tensor:
 
 
 def low_pass(image: Tensor, cutoff: float = 16) -> Tensor:
-    """Keep the frequencies at most ``cutoff`` index units from the zero frequency, suppress the others.
+    """Keep the frequencies up to a cutoff radius, suppress the others.
+
+    The radius is that of an image with 128 radii, the paper's 256 x 256 pixels. Images of another size are cut at the
+    same normalised frequency r / R, by which ``resample`` converts a prior.
 
     Shape:
         image: (B, C, H, W). Returns (B, C, H, W) in the same dtype.
@@ -52,7 +56,8 @@ def low_pass(image: Tensor, cutoff: float = 16) -> Tensor:
     if not cutoff >= 0:
         raise ValueError(f"expected a cutoff radius >= 0, got {cutoff}; the paper uses 16")
     height, width = image.shape[-2:]
-    keep = radius_grid(height, width, half=True, device=image.device) <= cutoff
+    radius = radius_grid(height, width, half=True, device=image.device)
+    keep = radius * CUTOFF_RADII <= cutoff * bins(height, width)
     return torch.fft.irfft2(spectrum(image) * keep, s=(height, width), norm=FFT_NORM).to(image.dtype)
 
 

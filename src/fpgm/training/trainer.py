@@ -23,7 +23,6 @@ from fpgm.files import write_text
 from fpgm.methods import Method, Stage, Step
 from fpgm.methods.base import StepInput
 from fpgm.methods.parts.teachers import averaging_decay, frozen_copy, move_teacher
-from fpgm.report.pictures import prediction_figure
 from fpgm.training import checkpoint
 from fpgm.training.schedules import Schedule, first_steps, learning_rate, step_generator, step_seed
 from fpgm.training.telemetry import Telemetry
@@ -255,6 +254,8 @@ class Trainer:
 
     def _draw(self, batch: Batch, validation: Pool, rows: int = 4) -> None:
         """Write a picture of predictions on validation images and of this step's views."""
+        from fpgm.report.pictures import prediction_figure  # matplotlib, which a run without pictures does not load
+
         chosen = np.linspace(0, len(validation) - 1, min(rows, len(validation))).astype(int)
         images = validation.images(chosen)
         predictor = self.predictor().eval()

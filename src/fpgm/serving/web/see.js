@@ -11,15 +11,14 @@ const chosen = (name) => document.querySelector(`input[name="${name}"]:checked`)
 let frame = null; // { body, shown }: what is sent, and whether it is on the screen with the present settings
 let busy = false, last = null, report = () => {};
 
-/** Prepare the controls for a model: `size` pixels, `priors` to choose from; `tell` shows a failure. */
-export function setUp({ size, priors }, tell) {
+/** Prepare the controls for a model with `priors` to choose from; `tell` shows a failure. */
+export function setUp({ priors }, tell) {
   report = tell;
   for (const input of document.querySelectorAll('input[name="prior"]')) {
     input.checked = input.value === priors[0];
     input.disabled = !priors.includes(input.value);
     if (input.disabled) input.parentElement.title = "This model has no learnt prior.";
   }
-  Object.assign(part("cutoff"), { max: Math.floor(size / 2) });
   const levels = Uint8Array.from({ length: 128 }, (_, i) => 2 * i);
   part("diverging").getContext("2d").putImageData(new ImageData(colour(levels, DIVERGING), 128, 1), 0, 0);
   new ResizeObserver(() => last && drawProfiles(last)).observe(part("plot"));

@@ -1,0 +1,76 @@
+"""Other processes: waiting for them, and signals that reach them at a certain point of their work.
+
+No test rests on how fast a machine is. A limit in seconds guards against hanging alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+PATIENCE = 1800.0  # seconds
+
+# Runs `fpgm`; it sends itself a signal when the n-th draft of a file is whole and about to take its place.
+SIGNALLED = """
+import os, sys
+from pathlib import Path
+number, name, left = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+real = Path.replace
+def replace(self, target):
+    global left
+    if Path(target).name == name:
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), number)
+    return real(self, target)
+Path.replace = replace
+from fpgm.cli import main
+sys.exit(main(sys.argv[4:]))
+"""
+
+
+def alone() -> dict[str, str]:
+    """The environment of a process with one thread."""
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def signalled(number: signal.Signals, file: str, count: int, command: Sequence[str]) -> subprocess.Popen[str]:
+    """Start a command that gets a signal when it has written a file for the n-th time, but not named it yet."""
+    words = [sys.executable, "-c", SIGNALLED, str(int(number)), file, str(count), *command]
+    return subprocess.Popen(words, env=alone(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def wait_until_stopped(process: subprocess.Popen[str]) -> None:
+    """Wait for SIGSTOP to reach a process: then none of its threads runs."""
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status), process.communicate()[0]
+
+
+def wait(condition: Callable[[], object]) -> None:
+    """Wait until something is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def children(process: int) -> set[int]:
+    """All descendants of a process, from /proc."""
+    try:
+        direct = {int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()}
+    except FileNotFoundError:
+        return set()
+    return direct.union(*(children(child) for child in direct))
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs; a zombie that nobody buries does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
