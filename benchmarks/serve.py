@@ -100,7 +100,7 @@ def load(port: int, pid: int, frame: bytes, clients: int, seconds: float) -> tup
 
 def alone(run: Path, frame: bytes, seconds: float) -> float:
     """Images per second of the same work in this process, one after the other."""
-    from fpgm.data.prepare import read_picture
+    from fpgm.data.pictures import read_picture
     from fpgm.serving.predictor import describe, load_predictor
 
     predictor, count = load_predictor(run), 0

@@ -21,11 +21,11 @@ from fpgm import evaluation
 from fpgm.card import ModelCard
 from fpgm.cli import main
 from fpgm.config import RunConfig, resolve
+from fpgm.data.batches.pool import Pool
 from fpgm.data.parallel import Workers
-from fpgm.data.protocols import draw
-from fpgm.data.splits import Split
+from fpgm.data.splits.protocols import draw
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool
 from fpgm.evaluation import Row, compare, evaluate, evaluate_run, held_out, predict_masks, score, write_rows
 from fpgm.metrics import pair_metrics
 from fpgm.model import load_model, save_model

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_type_hints
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from fpgm import __version__
+from fpgm._version import __version__
 from fpgm.files import write_text
 from fpgm.methods import METHODS
 

@@ -22,7 +22,7 @@ from fpgm.card import CARD, ModelCard, read_card
 from fpgm.data.catalog import find
 from fpgm.data.manifest import MANIFEST
 from fpgm.data.parallel import Workers
-from fpgm.data.splits import Split, dataset_of
+from fpgm.data.splits.split import Split, dataset_of
 from fpgm.data.store import open_stores
 from fpgm.files import atomic_path, file_sha256, sole_writer, write_text
 from fpgm.metrics import pair_metrics
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the processes that compute metrics import this module, and 
     from torch import nn
 
     from fpgm.config import RunConfig
-    from fpgm.data.streams import Pool
+    from fpgm.data.batches.pool import Pool
 
 FORMAT = "fpgm-evaluation-1"
 RECORD = "evaluation.json"
@@ -276,7 +276,7 @@ def _entry(folder: Path, place: Path, name: str, held: HeldOut) -> dict[str, Any
 
 
 def _pools(place: Path, sets: Mapping[str, HeldOut], size: int) -> dict[str, Pool]:
-    from fpgm.data.streams import Pool
+    from fpgm.data.batches.pool import Pool
 
     stores = open_stores(place, list(sets))
     pools = {name: Pool(stores, held.ids) for name, held in sets.items()}

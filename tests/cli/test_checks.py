@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fpgm import cli
-from fpgm.data.splits import Split
+from fpgm.data.splits.split import Split
 from tests.data.making import make_store, scene
 
 

@@ -1,7 +1,7 @@
 """SIGKILL during prepare, training, evaluation, report and reproduce: what was saved is there, the next run goes on.
 
 Beside these, `tests/methods/test_contract.py` breaks every method off in each of its stages and compares the weights,
-`tests/experiments` kills processes and Ray workers that compute cells, and `tests/data/test_streams.py` the processes
+`tests/experiments` kills processes and Ray workers that compute cells, and `tests/data/batches/test_prefetch.py` the processes
 that prepare batches.
 """
 
@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fpgm.data.building import build
-from fpgm.data.layouts import recognise
+from fpgm.data.raw.layouts import recognise
+from fpgm.data.raw.prepare import build
 from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
 from tests.cli.test_reproduce import command as reproduce

@@ -15,10 +15,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 from PIL import Image
 
-from fpgm.data.decoding import Input, decode
-from fpgm.data.pairs import Pair, Problem
-from fpgm.data.prepare import MAX_SIDE, Refused, prepare_image, read_hdf5, read_mask, read_picture
-from fpgm.data.store import Record
+from fpgm.data.manifest import LeftOut
+from fpgm.data.pictures import MAX_SIDE, Refused, prepare_image, read_hdf5, read_mask, read_picture
+from fpgm.data.raw.decoding import Input, decode
+from fpgm.data.raw.pairs import Pair
+from fpgm.data.store import StoredImage
 from fpgm.serving.folders import predict_files
 from fpgm.serving.inputs import find_sources, open_frames
 from fpgm.serving.predictor import Predictor
@@ -113,8 +114,8 @@ def test_a_pair_of_any_bytes(image: bytes, mask: bytes) -> None:
     for path, data in zip(paths, (image, mask), strict=True):
         path.write_bytes(data)
     result = decode(Input(Pair("1", *paths), "i.png", "m.png", "", ""), 16)
-    assert isinstance(result, Record | Problem)
-    assert isinstance(result, Record) or (result.kind and result.file in ("i.png", "m.png"))
+    assert isinstance(result, StoredImage | LeftOut)
+    assert isinstance(result, StoredImage) or (result.kind and result.file in ("i.png", "m.png"))
 
 
 def hdf5(**content: object) -> bytes:

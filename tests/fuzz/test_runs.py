@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 from fpgm import cli
 from fpgm.card import CARD
-from fpgm.data.splits import Split
+from fpgm.data.splits.split import Split
 from fpgm.model import FORMAT, WEIGHTS, choose_device, load_model
 from fpgm.report.results import read_result
 from fpgm.tensors import _HEADER, read_tensors

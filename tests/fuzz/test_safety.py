@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from fpgm.card import read_card
 from fpgm.config import RunConfig, resolve
-from fpgm.data.layouts import own_folders
-from fpgm.data.prepare import read_hdf5, read_picture
-from fpgm.data.splits import Split
+from fpgm.data.pictures import read_hdf5, read_picture
+from fpgm.data.raw.layouts import own_folders
+from fpgm.data.splits.split import Split
 from fpgm.data.store import Store
 from fpgm.report.panels import read_masks
 from fpgm.report.results import read_result

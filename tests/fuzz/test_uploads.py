@@ -19,7 +19,7 @@ from hypothesis import example
 from hypothesis import strategies as st
 from PIL import Image
 
-from fpgm.data.prepare import MAX_SIDE
+from fpgm.data.pictures import MAX_SIDE
 from fpgm.serving import answers
 from fpgm.serving.alignment import Aligner
 from fpgm.serving.limits import Limits

@@ -14,7 +14,7 @@ from PIL import Image
 
 import fpgm
 from fpgm.card import Site, Statistics, read_card
-from fpgm.data.prepare import prepare_image, prepare_mask
+from fpgm.data.pictures import prepare_image, prepare_mask
 from fpgm.data.store import Store
 from fpgm.data.synthetic import phantom
 from fpgm.evaluation import predict_masks

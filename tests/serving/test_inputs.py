@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from fpgm.data.prepare import Refused
+from fpgm.data.pictures import Refused
 from fpgm.serving.inputs import Source, claims, digest, distinct, find_sources, open_frames
 
 SHADES = [0, 90, 180]

@@ -70,7 +70,7 @@ def adapt(
 
 
 def _show(adapted: Adapted, warnings: list[str], out: Path) -> None:
-    from fpgm.data.pairs import plain
+    from fpgm.data.names import printable
     from fpgm.serving.site import describe_site
 
     site, output = adapted.card.statistics.site, console()
@@ -84,5 +84,5 @@ def _show(adapted: Adapted, warnings: list[str], out: Path) -> None:
         for head in ("file", "why"):
             table.add_column(head, overflow="fold")
         for problem in adapted.problems:
-            table.add_row(Text(plain(str(problem.path))), Text(problem.reason))
+            table.add_row(Text(printable(str(problem.path))), Text(problem.reason))
         output.print(table)

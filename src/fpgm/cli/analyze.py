@@ -46,8 +46,8 @@ def signature(
     from fpgm.analysis.profiles import choose, generator, labeled_ids
     from fpgm.analysis.records import signature_record, write_signature
     from fpgm.analysis.signature import signature as measure
+    from fpgm.data.batches.pool import Pool
     from fpgm.data.store import open_stores
-    from fpgm.data.streams import Pool
 
     stores = open_stores(data, datasets)
     rng = generator(seed, 0)
@@ -89,9 +89,9 @@ def specificity(
     from fpgm.analysis.profiles import choose, generator, labeled_ids, seen
     from fpgm.analysis.records import specificity_record, write_specificity
     from fpgm.analysis.specificity import specificity as measure
-    from fpgm.data.splits import Split
+    from fpgm.data.batches.pool import Pool
+    from fpgm.data.splits.split import Split
     from fpgm.data.store import open_stores
-    from fpgm.data.streams import Pool
 
     stores = open_stores(data, datasets)
     names = list(stores) if datasets else seen(list(stores))

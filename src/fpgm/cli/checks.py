@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fpgm.data.audit import Finding
-    from fpgm.data.duplicates import Evidence
     from fpgm.data.fingerprint import Finding as Difference
-    from fpgm.data.splits import Split
+    from fpgm.data.splits.audit import Finding
+    from fpgm.data.splits.duplicates import Evidence
+    from fpgm.data.splits.split import Split
     from fpgm.data.store import Store
     from fpgm.report.audit_page import Section
 
@@ -65,7 +65,7 @@ def split(
         labeled: sizes of labelled sets to show, each a number or a percentage of train; 5% 10% 20% if not given.
         json: print JSON for programs.
     """
-    from fpgm.data import protocols
+    from fpgm.data.splits import protocols
     from fpgm.data.store import open_stores
 
     stores = open_stores(data, datasets)
@@ -97,8 +97,8 @@ def audit(*, data: Path, split: Path | None = None, out: Path | None = None, jso
         out: folder for pairs.csv, sequences.csv and index.html; if not given, "audit" within that of the split or data.
         json: print JSON for programs.
     """
-    from fpgm.data import audit as auditing
-    from fpgm.data.duplicates import gather
+    from fpgm.data.splits import audit as auditing
+    from fpgm.data.splits.duplicates import gather
     from fpgm.data.store import open_stores
     from fpgm.files import write_text
     from fpgm.report.audit_page import render
@@ -150,7 +150,7 @@ def verify(*, data: Path, datasets: list[str] | None = None, json: bool = False)
 
 def _show_split(split: Split, labeled: Mapping[str, list[str]], folder: Path, json: bool) -> None:
     """Print the counts of each data set, its share of the labelled sets, and the notes."""
-    from fpgm.data.splits import PARTS, dataset_of
+    from fpgm.data.splits.split import PARTS, dataset_of
 
     counts = split.counts()
     shown = {spec: Counter(map(dataset_of, ids)) for spec, ids in labeled.items()}
@@ -177,13 +177,14 @@ def _show_split(split: Split, labeled: Mapping[str, list[str]], folder: Path, js
 
 def _split_parts(stores: dict[str, Store], folder: Path) -> tuple[dict[str, Store], dict[str, list[str]]]:
     """Return the data sets of a split and the images of its parts, all of which must be there."""
-    from fpgm.data.splits import Split, dataset_of, some
+    from fpgm.data.names import abbreviate
+    from fpgm.data.splits.split import Split, dataset_of
 
     parts = {part: list(ids) for part, ids in Split.load(folder).parts().items() if ids}
     known = {f"{name}/{id_}" for name, store in stores.items() for id_ in store.ids}
     wanted = [id_ for ids in parts.values() for id_ in ids]
     if lost := [id_ for id_ in wanted if id_ not in known]:
-        raise ValueError(f"{folder} names images that are not prepared: {some(lost)}; see `fpgm data prepare`")
+        raise ValueError(f"{folder} names images that are not prepared: {abbreviate(lost)}; see `fpgm data prepare`")
     names = set(map(dataset_of, wanted))
     return {name: store for name, store in stores.items() if name in names}, parts
 

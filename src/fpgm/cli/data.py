@@ -15,8 +15,8 @@ from rich.table import Table
 from fpgm.cli.terminal import console, print_json, progress_bars
 
 if TYPE_CHECKING:
-    from fpgm.data.building import Outcome
-    from fpgm.data.layouts import Found
+    from fpgm.data.raw.layouts import Found
+    from fpgm.data.raw.prepare import Outcome
     from fpgm.data.store import Store
 
 _SHOWN = 40  # problems per data set in the terminal; the manifest and --json have all
@@ -32,7 +32,7 @@ def list_(*, root: Path | None = None, store: Path | None = None, json: bool = F
         json: print JSON for programs.
     """
     from fpgm.data.catalog import CATALOG
-    from fpgm.data.layouts import recognise
+    from fpgm.data.raw.layouts import recognise
     from fpgm.data.store import open_stores
 
     found = {entry.name: entry for entry in recognise(root)} if root else {}
@@ -91,15 +91,15 @@ def prepare(
         strict: exit with 1 if anything was left out or a data set is not complete.
         json: print JSON for programs.
     """
-    from fpgm.data.building import build
     from fpgm.data.parallel import Workers
+    from fpgm.data.raw.prepare import prepare as prepare_dataset
 
     start = time.perf_counter()
     found = _find(root, images, masks, unlabeled, name, datasets)
     if not json:
         _show_found(found)
     with Workers(_count(workers)) as pool, progress_bars() as bar:
-        outcomes = [build(entry, out, size, pool, bar(entry.name)) for entry in found]
+        outcomes = [prepare_dataset(entry, out, size, pool, bar(entry.name)) for entry in found]
     _show_outcomes(outcomes, found, out, time.perf_counter() - start, json)
     if useless := [outcome.name for outcome in outcomes if outcome.manifest is None]:
         raise ValueError(f"nothing usable in {', '.join(useless)}; nothing was written for it")
@@ -132,10 +132,10 @@ def synth(
         workers: processes that draw; as many as there are processors if not given.
         json: print JSON for programs.
     """
-    from fpgm.data.building import build_phantom
     from fpgm.data.parallel import Workers
     from fpgm.data.store import open_stores
     from fpgm.data.synthetic import DOMAINS
+    from fpgm.data.synthetic_store import build_phantom
 
     start, names = time.perf_counter(), list(dict.fromkeys(domains or DOMAINS))
     if unknown := [name for name in names if name not in DOMAINS]:
@@ -162,7 +162,7 @@ def _find(
     datasets: list[str] | None,
 ) -> list[Found]:
     """Recognise what the user pointed at."""
-    from fpgm.data.layouts import own_folders, recognise
+    from fpgm.data.raw.layouts import own_folders, recognise
 
     own = images or masks or unlabeled
     if (root is None) == (own is None):

@@ -39,7 +39,7 @@ def evaluate(
         workers: processes that compute the metrics; one for each processor, up to four, if not given.
         json: print JSON for programs.
     """
-    from fpgm.data.protocols import parse_names
+    from fpgm.data.splits.protocols import parse_names
     from fpgm.evaluation import evaluate_run
     from fpgm.model import choose_device
     from fpgm.report.results import METRICS, RELEASED, read_result

@@ -71,7 +71,7 @@ def predict(
 
 
 def _show(summary: Summary, out: Path) -> None:
-    from fpgm.data.pairs import plain
+    from fpgm.data.names import printable
 
     output = console()
     before = f", {summary.kept} were there already" if summary.kept else ""
@@ -82,5 +82,5 @@ def _show(summary: Summary, out: Path) -> None:
         for head in ("file", "why"):
             table.add_column(head, overflow="fold")
         for problem in summary.problems:
-            table.add_row(Text(plain(str(problem.path))), Text(problem.reason))
+            table.add_row(Text(printable(str(problem.path))), Text(problem.reason))
         output.print(table)

@@ -11,9 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fpgm.config import RunConfig
-from fpgm.data.splits import Split
+from fpgm.data.batches.pool import Pool
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool
 from fpgm.evaluation import evaluate
 from fpgm.experiments.cells import is_done
 from fpgm.experiments.plan import Cell

@@ -13,7 +13,7 @@ import torch
 from scipy import ndimage
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.losses import cross_entropy_dice, pseudo_label
 from fpgm.methods.base import Stage, Step
 from fpgm.nets import Backbone

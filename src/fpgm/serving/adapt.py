@@ -20,8 +20,9 @@ from torch import nn
 
 from fpgm.card import ModelCard, Site, Statistics
 from fpgm.data.manifest import MANIFEST
-from fpgm.data.pairs import match, natural, plain
-from fpgm.data.prepare import Refused, prepare_image, prepare_mask, read_mask, read_picture
+from fpgm.data.names import natural, printable
+from fpgm.data.pictures import Refused, prepare_image, prepare_mask, read_mask, read_picture
+from fpgm.data.raw.pairs import match
 from fpgm.data.store import Store
 from fpgm.evaluation import predict_masks
 from fpgm.metrics import pair_metrics
@@ -171,7 +172,7 @@ def _find(frames: Sequence[str], masks: Path | None, size: int) -> _Given:
     texts = [text for text in frames if Path(text) not in folders]
     sources = sorted(find_sources(texts), key=lambda source: natural(str(source.path))) if texts else []
     names = [*(store.folder.resolve().name for store in stores), *map(_folder_name, texts)]
-    name = plain(", ".join(dict.fromkeys(names)))
+    name = printable(", ".join(dict.fromkeys(names)))
     return _Given(stores, sources, _match_masks(sources, masks) if masks else {}, name)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from fpgm.data.prepare import prepare_image
+from fpgm.data.pictures import prepare_image
 from fpgm.serving.messages import Prior, Reconstruction
 from fpgm.spectrum import FrequencyPrior, align, amplitude, generic_profile, low_pass, radial_profile, resample
 

@@ -23,7 +23,7 @@ from PIL import Image
 from torch import nn
 
 from fpgm.card import ModelCard
-from fpgm.data.prepare import prepare_image
+from fpgm.data.pictures import prepare_image
 from fpgm.data.synthetic import DOMAINS, MAX_SIZE, MIN_SIZE, phantom
 from fpgm.files import atomic_path
 from fpgm.model import load_model

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from fpgm._version import __version__
-from fpgm.data.pairs import plain
-from fpgm.data.prepare import Refused
+from fpgm.data.names import printable
+from fpgm.data.pictures import Refused
 from fpgm.serving.findings import describe
 from fpgm.serving.inputs import Source, claims, digest, distinct, open_frames
 from fpgm.serving.pictures import SUFFIXES, Kind, place, save_pictures
@@ -101,7 +101,7 @@ class _Folder:
         taken = {claim for entry in self.record.entries.values() for claim in claims(entry.name)}
         jobs = []
         for source in sources:
-            image = plain(_relative(source.path, self.out))
+            image = printable(_relative(source.path, self.out))
             known = self.record.entries.get(image)
             name = known.name if known else distinct(source, taken)
             taken |= claims(name)

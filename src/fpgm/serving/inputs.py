@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageOps
 
-from fpgm.data.pairs import plain
-from fpgm.data.prepare import FORMATS, Refused, check_pixels, read_picture, to_rgb
+from fpgm.data.names import printable
+from fpgm.data.pictures import FORMATS, Refused, check_pixels, read_picture, to_rgb
 
 PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
 VIDEOS = frozenset({".mp4", ".avi", ".mov", ".mkv", ".m4v", ".mpg", ".mpeg", ".wmv", ".webm"})
@@ -96,7 +96,7 @@ def distinct(source: Source, taken: Container[str]) -> str:
     Taken are names in lower case and, with ``/`` at the end, the folders they are in: a moving picture fills a folder
     of its name. Tried are the name, the name with its suffix, and then, outside of folders, numbers.
     """
-    stem, suffix = plain(source.name), plain(source.path.suffix)
+    stem, suffix = printable(source.name), printable(source.path.suffix)
 
     def free(name: str) -> bool:
         low = PurePosixPath(name.casefold())

@@ -13,7 +13,7 @@ from typing import TypeVar
 from fastapi import HTTPException
 from PIL import Image
 
-from fpgm.data.prepare import FORMATS, Refused, read_picture
+from fpgm.data.pictures import FORMATS, Refused, read_picture
 
 T = TypeVar("T")
 

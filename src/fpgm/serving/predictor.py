@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fpgm.card import ModelCard
-from fpgm.data.prepare import prepare_image, read_picture
+from fpgm.data.pictures import prepare_image, read_picture
 from fpgm.serving.findings import Finding, Mask, Plane, clean, describe
 
 __all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predictor", "describe", "load_predictor"]

@@ -21,10 +21,11 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from fpgm.card import ModelCard, Statistics
 from fpgm.config import DataConfig, OptimizerConfig, RunConfig, differences
-from fpgm.data.batch import Geometry
-from fpgm.data.splits import Split
+from fpgm.data.batches.batch import Geometry
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool, Stream
 from fpgm.files import sole_writer, write_text
 from fpgm.methods import METHODS, Method
 from fpgm.model import save_model

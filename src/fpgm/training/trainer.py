@@ -16,8 +16,9 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from fpgm.data.batch import Batch
-from fpgm.data.streams import Pool, Stream
+from fpgm.data.batches.batch import Batch
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
 from fpgm.evaluation import evaluate, predict_masks
 from fpgm.files import write_text
 from fpgm.methods import Method, Stage, Step

@@ -1,85 +1,22 @@
-"""Streams: what a batch holds, that it depends on (seed, t, rank, world size) alone, and that no worker is left."""
+"""Streams: what a batch holds, and that it depends on (seed, t, rank, world size) alone."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import pickle
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from torch import Tensor
 
-from fpgm.data.batch import Batch, Geometry, Strength, Views
+from fpgm.data.batches.batch import Geometry, Strength, Views
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
 from fpgm.data.manifest import ImageRow, Manifest
-from fpgm.data.store import Record, Store, write_store
-from fpgm.data.streams import Pool, Stream
-
-SUPERVISED = Views(unlabeled=False)
-PAPER = Views(strong=1)
-RELEASED = Views(strong=2, cutmix=True, mix=True)
-ABD = Views(strong=1, strong_labeled=True, strength=Strength(jitter=1, blur=0, cutout=0.5))
-PLAIN = Strength(jitter=0, blur=0)
-
-
-@dataclass
-class FakeStore:
-    """Noise, the mask being what is bright in red; `broken` names what must not be read."""
-
-    name: str
-    count: int = 20
-    size: int = 16
-    broken: str = ""
-
-    def __post_init__(self) -> None:
-        rng = np.random.default_rng(self.count)
-        self.ids = tuple(f"{i:03d}" for i in range(self.count))
-        self.has_mask = np.ones(self.count, bool)
-        self.pictures = rng.integers(0, 256, (self.count, self.size, self.size, 3), np.uint8)
-
-    def images(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        if "images" in self.broken:
-            raise OSError("images of this store must not be read")
-        return self.pictures[indices]
-
-    def masks(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        if "masks" in self.broken:
-            raise OSError("masks of this store must not be read")
-        return (self.pictures[indices][..., 0] > 127).astype(np.uint8)
-
-
-def pool(*stores: FakeStore) -> Pool:
-    ids = [f"{store.name}/{entry}" for store in stores for entry in store.ids]
-    return Pool({store.name: store for store in stores}, ids)  # type: ignore[dict-item]
-
-
-def stream(views: Views = PAPER, labeled: int = 10, unlabeled: int = 20, **options: Any) -> Stream:
-    options = {"seed": 1, "batch_labeled": 4, "batch_unlabeled": 4} | options
-    return Stream(pool(FakeStore("a", labeled)), pool(FakeStore("b", unlabeled, broken="masks")), views, **options)
-
-
-def tensors(batch: Batch) -> list[Tensor]:
-    values = [getattr(batch, entry.name) for entry in fields(batch)]
-    flat = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
-    return [item for item in flat if isinstance(item, Tensor)]
-
-
-def same(a: Batch, b: Batch) -> bool:
-    ids = (a.index, a.id_l, a.id_u, a.id_m) == (b.index, b.id_l, b.id_u, b.id_m)
-    return ids and all(torch.equal(x, y) for x, y in zip(tensors(a), tensors(b), strict=True))
-
+from fpgm.data.store import Store, StoredImage, write_store
+from tests.data.batches.making import ABD, PAPER, PLAIN, RELEASED, SUPERVISED, FakeStore, pool, same, stream, tensors
 
 # ---- what is in a batch
 
@@ -111,10 +48,6 @@ def test_a_batch_holds_what_was_declared(
     for image in (batch.image_l, *batch.strong_l, batch.weak_u, *batch.strong_u, batch.weak_m, *batch.strong_m):
         assert image.dtype == torch.float32 and image.is_contiguous()
         assert not image.numel() or (image.min() >= 0 and 0.5 < image.max() <= 1)
-
-
-def test_there_is_no_field_for_masks_of_unlabelled_images() -> None:
-    assert [entry.name for entry in fields(Batch) if "mask" in entry.name] == ["mask_l", "strong_mask_l"]
 
 
 def test_pixels_and_masks_are_those_of_the_store_moved_together() -> None:
@@ -177,31 +110,6 @@ def test_a_cut_out_clears_the_mask_of_its_view() -> None:
     assert cut.any() and not mask[cut].any()
     gone = mask != batch.mask_l  # in the box, nothing else
     assert gone.any() and not ((strong[:, 0] > 0.5) & ~cut & gone).any()
-
-
-def test_a_batch_can_be_moved() -> None:
-    moved = stream(RELEASED).batch(0).to("meta")
-    assert {tensor.device.type for tensor in tensors(moved)} == {"meta"}
-    assert len(moved.id_u) == 4
-
-
-def test_a_batch_at_half_the_side() -> None:
-    """Four pixels become their mean, three of four foreground pixels one foreground pixel, two of four none."""
-    whole = stream(RELEASED).batch(0)
-    mask = torch.zeros_like(whole.mask_l)
-    mask[0, :2, :2], mask[0, :2, 2:4] = torch.tensor([[1, 1], [1, 0]]), torch.tensor([[1, 1], [0, 0]])
-    half = replace(whole, mask_l=mask).halved()
-    assert half.mask_l.shape == (4, 8, 8) and half.mask_l.dtype == torch.int64
-    assert half.mask_l[0, 0, :2].tolist() == [1, 0] and half.mask_l.sum() == 1
-    for image, small in zip(tensors(whole), tensors(half), strict=True):
-        assert small.shape[-2:] == (8, 8) and small.dtype == image.dtype
-    assert torch.allclose(half.weak_u[:, :, 0, 0], whole.weak_u[:, :, :2, :2].mean((2, 3)))
-    assert torch.equal(half.boxes_u[0], whole.boxes_u[0][:, ::2, ::2]) and half.id_l == whole.id_l
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="only a machine with a GPU pins memory")
-def test_a_batch_can_be_pinned() -> None:
-    assert all(tensor.is_pinned() for tensor in tensors(stream(RELEASED).batch(0).pin_memory()))
 
 
 # ---- which images, in which order
@@ -330,7 +238,9 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Store]:
         for i in range(10):
             image = rng.integers(0, 256, (32, 32, 3), np.uint8)
             row = ImageRow(f"{i}", None, None, None, None, 32, 32, 0.5 if masked else None)
-            records.append(Record(row, image, (image[..., 0] > 127).astype(np.uint8) if masked else None, "0" * 64))
+            records.append(
+                StoredImage(row, image, (image[..., 0] > 127).astype(np.uint8) if masked else None, "0" * 64)
+            )
         header = {"name": name, "source": "test", "size": 32, "rules": {}, "inputs": ""}
         write_store(folder / name, records, lambda rows, header=header: Manifest.describe(rows, **header))
     return {name: Store.open(folder / name) for name in ("x", "y")}
@@ -353,19 +263,6 @@ def test_streams_read_prepared_stores(stores: dict[str, Store]) -> None:
 # ---- mistakes
 
 
-def test_pools_explain_what_is_wrong() -> None:
-    both = {"a": FakeStore("a"), "b": FakeStore("b", size=32)}
-    for ids, message in (
-        ([], "empty"),
-        (["a/001", "a/002", "a/001"], "a/001 is listed 2 times"),
-        (["a/001", "c/001"], r"'c' is not among the prepared ones \(a, b\).*fpgm data prepare"),
-        (["a/001", "a/xyz"], "1 of 2 images are not in the store, a/xyz for one.*fpgm data split"),
-        (["a/001", "b/001"], "differ in size.*--size"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            Pool(both, ids)  # type: ignore[arg-type]
-
-
 def test_streams_explain_what_is_wrong(stores: dict[str, Store]) -> None:
     with pytest.raises(ValueError, match="10 labelled images have no mask, y/0 for one"):
         Stream(Pool(stores, [f"y/{i}" for i in range(10)]), None, SUPERVISED, seed=0)
@@ -377,87 +274,3 @@ def test_streams_explain_what_is_wrong(stores: dict[str, Store]) -> None:
         stream(world_size=3)
     with pytest.raises(ValueError, match="seed is -1"):
         stream(seed=-1)
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_an_error_of_the_store_arrives_as_it_is(workers: int) -> None:
-    source = Stream(pool(FakeStore("a", broken="images")), None, SUPERVISED, seed=0)
-    with pytest.raises(OSError) as caught:
-        next(source.loop(0, 5, workers))
-    assert str(caught.value) == "images of this store must not be read"
-    assert not workers or "in images" in caught.value.__notes__[0]  # where it happened in the worker
-    assert not multiprocessing.active_children()
-
-
-# ---- workers
-
-
-def test_closing_the_loop_ends_the_workers() -> None:
-    loop = stream().loop(0, 10**6, 2)
-    next(loop)
-    assert len(multiprocessing.active_children()) == 2
-    loop.close()
-    assert not multiprocessing.active_children()
-
-
-def test_a_killed_worker_is_reported_and_not_waited_for() -> None:
-    loop = stream().loop(0, 10**6, 2)
-    next(loop)
-    victim = multiprocessing.active_children()[0].pid
-    assert victim is not None
-    os.kill(victim, signal.SIGKILL)
-    with pytest.raises(ChildProcessError, match=r"died before batch \d+ was ready \(exit code -9"):
-        for _ in range(20):
-            next(loop)
-    assert not multiprocessing.active_children()
-
-
-SCRIPT = """
-import signal, sys, multiprocessing
-from tests.data.test_streams import stream
-signal.signal(signal.SIGINT, signal.default_int_handler)
-loop = stream().loop(0, 10**6, 2)
-next(loop)
-print(*(child.pid for child in multiprocessing.active_children()), flush=True)
-"""
-
-
-def start(rest: str) -> subprocess.Popen[str]:
-    """Run a loop in a process group of its own; the first line it prints is the ids of its workers."""
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT + rest],
-        cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def gone(pids: list[int]) -> bool:
-    """Whether all of these processes end within ten seconds; a zombie that nobody buries has ended."""
-
-    def runs(pid: int) -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        except FileNotFoundError:
-            return False
-
-    deadline = time.monotonic() + 10
-    while any(map(runs, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(runs, pids))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_no_worker_outlives_its_process() -> None:
-    forever = "for batch in loop: pass"
-    interrupted, killed, ended = start(forever), start(forever), start("")  # the last one leaves its loop open
-    workers = [int(pid) for process in (interrupted, killed, ended) for pid in process.stdout.readline().split()]
-    os.killpg(interrupted.pid, signal.SIGINT)  # as a terminal does
-    killed.kill()
-    complaint = interrupted.communicate(timeout=20)[1]
-    assert complaint.strip().endswith("KeyboardInterrupt") and complaint.count("Traceback") == 1
-    assert killed.communicate(timeout=20) and killed.returncode == -signal.SIGKILL
-    assert not ended.communicate(timeout=20)[1] and ended.returncode == 0
-    assert len(workers) == 6 and gone(workers)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
-from fpgm.data.audit import Place, judge, strangers, summary, write_pairs, write_sequences
-from fpgm.data.duplicates import Evidence, gather
-from fpgm.data.protocols import draw, import_lists, parse_lists
+from fpgm.data.splits.audit import Place, judge, strangers, summary, write_pairs, write_sequences
+from fpgm.data.splits.duplicates import Evidence, gather
+from fpgm.data.splits.protocols import draw, import_lists, parse_lists
 from fpgm.data.store import Store
 from tests.data.making import Listed, make_store, own, public, real_store, scene
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from fpgm.data.manifest import LeftOut
+from fpgm.data.names import natural, printable
+
 Bases = tuple[tuple[str, Path], ...]  # file names are written relative to these folders, behind these prefixes
 _MASK_STEM = re.compile("p(.+)|(.+)[_-](?:masks?|seg|segmentation|gt|label)")
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A file that is left out, and why; ``file`` is relative to the folder the user gave, or "" for the whole set."""
-
-    kind: str
-    file: str
-    reason: str
 
 
 class Pair(NamedTuple):
@@ -30,28 +23,16 @@ class Pair(NamedTuple):
     mask: Path | None
 
 
-Sorted = tuple[tuple[Pair, ...], tuple[Problem, ...]]
-
-
-def natural(text: str) -> tuple[list[str | int], str]:
-    """Sort key by which 2 comes before 10."""
-    parts: list[str | int] = list(re.split("([0-9]+)", text))
-    parts[1::2] = [int(number) for number in parts[1::2]]
-    return parts, text
+Matched = tuple[tuple[Pair, ...], tuple[LeftOut, ...]]
 
 
 def relative(path: Path, bases: Bases) -> str:
     """Write a path relative to the innermost base that holds it, behind that base's prefix."""
     prefix, base = max((b for b in bases if path.is_relative_to(b[1])), key=lambda b: len(b[1].parts))
-    return plain((Path(prefix) / path.relative_to(base)).as_posix())
+    return printable((Path(prefix) / path.relative_to(base)).as_posix())
 
 
-def plain(name: str) -> str:
-    r"""Write bytes of a file's name that are no text, which Python shows as "\udcff", with a backslash."""
-    return name.encode("utf-8", "backslashreplace").decode()
-
-
-def match(images: Iterable[Path], masks: Iterable[Path], bases: Bases) -> Sorted:
+def match(images: Iterable[Path], masks: Iterable[Path], bases: Bases) -> Matched:
     """Pair images and masks of equal stems; a mask may have p before its stem or _mask, _seg, _gt … behind it."""
     pictures, answers = _by_stem(images), defaultdict(list)
     for mask in masks:
@@ -62,16 +43,16 @@ def match(images: Iterable[Path], masks: Iterable[Path], bases: Bases) -> Sorted
         if len(files) > 1 or len(own) > 1:
             problems += duplicates((*files, *own), bases)
         elif not own:
-            reason = f"no mask of stem {plain(stem)}; if it has none, give its folder by --unlabeled"
-            problems.append(Problem("missing mask", relative(files[0], bases), reason))
+            reason = f"no mask of stem {printable(stem)}; if it has none, give its folder by --unlabeled"
+            problems.append(LeftOut("missing mask", relative(files[0], bases), reason))
         else:
             pairs.append(Pair(files[0].stem, files[0], own[0]))
     lonely = [relative(path, bases) for rest in answers.values() for path in rest]
-    problems += [Problem("missing image", file, "a mask without an image of its stem") for file in lonely]
+    problems += [LeftOut("missing image", file, "a mask without an image of its stem") for file in lonely]
     return finish(pairs, problems, bases)
 
 
-def match_unlabeled(images: Iterable[Path], labeled: Iterable[Pair], bases: Bases) -> Sorted:
+def match_unlabeled(images: Iterable[Path], labeled: Iterable[Pair], bases: Bases) -> Matched:
     """Take images that have no masks; a stem that is labelled already is left out."""
     taken = {pair.id.casefold() for pair in labeled}
     pairs, problems = [], []
@@ -83,10 +64,10 @@ def match_unlabeled(images: Iterable[Path], labeled: Iterable[Pair], bases: Base
     return finish(pairs, problems, bases)
 
 
-def join(parts: Iterable[Sorted], bases: Bases) -> Sorted:
+def join(parts: Iterable[Matched], bases: Bases) -> Matched:
     """Make one list of several; a stem that occurs in two of them is left out."""
     groups: dict[str, list[Pair]] = defaultdict(list)
-    problems: list[Problem] = []
+    problems: list[LeftOut] = []
     for pairs, more in parts:
         problems += more
         for pair in pairs:
@@ -97,20 +78,20 @@ def join(parts: Iterable[Sorted], bases: Bases) -> Sorted:
     return finish([group[0] for group in groups.values() if len(group) == 1], problems, bases)
 
 
-def duplicates(files: Iterable[Path], bases: Bases) -> list[Problem]:
+def duplicates(files: Iterable[Path], bases: Bases) -> list[LeftOut]:
     """Say of each of several files that their stems are equal."""
     reason = "several files have the stem {}; keep one"
-    return [Problem("duplicate stem", relative(path, bases), reason.format(plain(path.stem))) for path in files]
+    return [LeftOut("duplicate stem", relative(path, bases), reason.format(printable(path.stem))) for path in files]
 
 
-def finish(pairs: Iterable[Pair], problems: Iterable[Problem], bases: Bases) -> Sorted:
+def finish(pairs: Iterable[Pair], problems: Iterable[LeftOut], bases: Bases) -> Matched:
     """Sort; leave out ids that could not stand on a line of a text file."""
     kept, rest = [], list(problems)
     for pair in pairs:
         if pair.id.isprintable() and pair.id == pair.id.strip():
             kept.append(pair)
         else:
-            rest.append(Problem("file name", relative(pair.image, bases), "not plain text; rename the file"))
+            rest.append(LeftOut("file name", relative(pair.image, bases), "not plain text; rename the file"))
     by_file = sorted(rest, key=lambda problem: natural(problem.file))
     return tuple(sorted(kept, key=lambda pair: natural(pair.id))), tuple(by_file)
 

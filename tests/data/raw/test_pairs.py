@@ -7,7 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpgm.data.pairs import Pair, Problem, join, match, match_unlabeled, natural, relative
+from fpgm.data.manifest import LeftOut
+from fpgm.data.names import natural
+from fpgm.data.raw.pairs import Pair, join, match, match_unlabeled, relative
 
 ROOT = Path("/data")
 BASES = (("", ROOT),)
@@ -17,7 +19,7 @@ def files(folder: str, *names: str) -> list[Path]:
     return [ROOT / folder / name for name in names]
 
 
-def kinds(problems: tuple[Problem, ...]) -> list[tuple[str, str]]:
+def kinds(problems: tuple[LeftOut, ...]) -> list[tuple[str, str]]:
     return [(problem.kind, problem.file) for problem in problems]
 
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fpgm.data.catalog import CATALOG, find
-from fpgm.data.pairs import Bases, Pair, Problem, join, match, match_unlabeled, natural, relative
+from fpgm.data.manifest import LeftOut
+from fpgm.data.names import natural
+from fpgm.data.raw.pairs import Bases, Pair, join, match, match_unlabeled, relative
 
 PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
 HDF5 = frozenset({".h5", ".hdf5"})
@@ -35,7 +37,7 @@ class Found:
     folder: Path
     bases: Bases
     pairs: tuple[Pair, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[LeftOut, ...]
     note: str = ""
 
     def relative(self, path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fpgm.data.catalog import find, hospital_of, same_name
-from fpgm.data.splits import slug
+from fpgm.data.splits.split import slug
 from fpgm.data.store import Store
 
 Hospitals = dict[str, tuple[str, ...]]  # names of the data sets of each hospital

@@ -16,7 +16,7 @@ from kornia.filters import gaussian_blur2d
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from fpgm.data.batch import Geometry, Strength
+from fpgm.data.batches.batch import Geometry, Strength
 
 WEAK = 0.5  # probability of each weak move; the released code's is 0.25
 _SIGMA = (0.1, 2.0)  # of the blur, in pixels

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fpgm.data.catalog import hospital_of, sequence
-from fpgm.data.duplicates import gather
-from fpgm.data.hospitals import find_hospital, folds, hospitals
-from fpgm.data.protocols import Shares, draw
-from fpgm.data.splits import PARTS, Split, dataset_of, split_name
+from fpgm.data.splits.duplicates import gather
+from fpgm.data.splits.hospitals import find_hospital, folds, hospitals
+from fpgm.data.splits.protocols import Shares, draw
+from fpgm.data.splits.split import PARTS, Split, dataset_of, split_name
 from tests.data.making import own, public
 
 FIVE = ("Kvasir-SEG", "CVC-ClinicDB", "CVC-ColonDB", "ETIS-LaribPolypDB", "CVC-300")

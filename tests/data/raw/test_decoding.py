@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fpgm.data.decoding import Input, decode
 from fpgm.data.fingerprint import dhash
-from fpgm.data.pairs import Pair, Problem
-from fpgm.data.store import Record
+from fpgm.data.manifest import LeftOut
+from fpgm.data.raw.decoding import Input, decode
+from fpgm.data.raw.pairs import Pair
+from fpgm.data.store import StoredImage
 from tests.data.pictures import disc, save, scene
 
 
@@ -30,7 +31,7 @@ def good(folder: Path) -> Input:
 
 def test_a_good_pair(tmp_path: Path) -> None:
     record = decode(good(tmp_path), 32)
-    assert isinstance(record, Record)
+    assert isinstance(record, StoredImage)
     assert (record.image.shape, record.image.dtype) == ((32, 32, 3), np.uint8)
     assert record.mask is not None
     assert set(np.unique(record.mask)) == {0, 1}
@@ -42,7 +43,7 @@ def test_a_good_pair(tmp_path: Path) -> None:
 def test_an_unlabelled_image_opens_no_mask(tmp_path: Path) -> None:
     save(scene(1), tmp_path / "i/1.png")
     record = decode(pair(tmp_path, mask=None), 32)
-    assert isinstance(record, Record)
+    assert isinstance(record, StoredImage)
     assert (record.mask, record.row.mask, record.row.foreground) == (None, None, None)
 
 
@@ -83,7 +84,7 @@ def test_bad_pair(tmp_path: Path, kind: str, file: str, spoil: Callable[[Path], 
     item = good(tmp_path)
     spoil(tmp_path / file)
     problem = decode(item, 16)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, LeftOut)
     assert (problem.kind, problem.file) == (kind, file)
     assert str(tmp_path) not in problem.reason  # nothing of this machine goes into a manifest
 
@@ -92,7 +93,7 @@ def test_sizes_are_named(tmp_path: Path) -> None:
     item = good(tmp_path)
     tall(tmp_path / "m/1.png")
     problem = decode(item, 16)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, LeftOut)
     assert problem.reason == "the mask is 48 x 64, its image 64 x 48"
 
 
@@ -111,7 +112,7 @@ def test_hdf5_pair(tmp_path: Path) -> None:
     pixels, label = scene(2, 32, 32), (disc(32, 32, 8) > 0).astype(np.uint8)
     hdf5(tmp_path / "1.h5", image=(pixels / 255).astype(np.float32).transpose(2, 0, 1), label=label)
     record = decode(pair(tmp_path, "1.h5", "1.h5"), 32)
-    assert isinstance(record, Record)
+    assert isinstance(record, StoredImage)
     assert np.array_equal(record.image, pixels)
     assert np.array_equal(record.mask, label)
 
@@ -119,5 +120,5 @@ def test_hdf5_pair(tmp_path: Path) -> None:
 def test_hdf5_without_label(tmp_path: Path) -> None:
     hdf5(tmp_path / "1.h5", image=np.zeros((3, 32, 32)))
     problem = decode(pair(tmp_path, "1.h5", "1.h5"), 32)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, LeftOut)
     assert (problem.kind, problem.file) == ("missing mask", "1.h5")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fpgm.data.layouts import BUNDLE, Found, own_folders, recognise
+from fpgm.data.raw.layouts import BUNDLE, Found, own_folders, recognise
 from tests.data.pictures import touch
 
 HASHED = "cju0qkwl35piu0993l0dewei2"

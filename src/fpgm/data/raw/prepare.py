@@ -10,25 +10,19 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-from PIL import Image
+from typing import Any, Literal
 
 from fpgm.data.catalog import CATALOG
-from fpgm.data.decoding import Input, decode
-from fpgm.data.fingerprint import dhash
-from fpgm.data.layouts import Found
-from fpgm.data.manifest import ImageRow, Manifest, versions
-from fpgm.data.pairs import Pair, Problem
-from fpgm.data.parallel import Workers
-from fpgm.data.prepare import RULES, check_size
-from fpgm.data.store import Record, Store, write_store
-from fpgm.data.synthetic import Variety, phantom
+from fpgm.data.manifest import ImageRow, LeftOut, Manifest, versions
+from fpgm.data.parallel import Progress, Workers, counted
+from fpgm.data.pictures import RULES, check_size
+from fpgm.data.raw.decoding import Input, decode
+from fpgm.data.raw.layouts import Found
+from fpgm.data.raw.pairs import Pair
+from fpgm.data.store import Store, StoredImage, write_store
 
-Progress = Callable[[str, int, int], None]  # what is being done, how many are done, of how many
-Decoder = Callable[[Input], Record | Problem]
+Decoder = Callable[[Input], StoredImage | LeftOut]
 Key = tuple[str, str | None, str | None]
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -37,12 +31,12 @@ class Outcome:
 
     name: str
     status: Literal["written", "up to date", "nothing usable"]
-    problems: tuple[Problem, ...]
+    problems: tuple[LeftOut, ...]
     manifest: Manifest | None = None
     decoded: int = 0
 
 
-def build(
+def prepare(
     found: Found, out: Path, size: int = 256, workers: Workers | None = None, progress: Progress | None = None
 ) -> Outcome:
     """Prepare one data set into ``out/<name>``, decoding only what has changed since the last run.
@@ -66,7 +60,7 @@ def build(
     kept = _reusable(old, size)
     problems = list(found.problems)
     results = _results(inputs, old, kept, partial(decode, size=size), workers)
-    records = _usable(_counted(results, "prepare", len(inputs), progress), problems)
+    records = _usable(counted(results, "prepare", len(inputs), progress), problems)
     first = next(records, None)
     if first is None:
         return Outcome(found.name, "nothing usable", tuple(problems))
@@ -85,7 +79,7 @@ def _hash_all(found: Found, workers: Workers, progress: Progress | None) -> list
     """Read every file once: cheap beside decoding, and all a second run needs."""
     with ThreadPoolExecutor(workers.count) as pool:
         hashed = pool.map(partial(_hash_pair, found), found.pairs)
-        return list(_counted(hashed, "hash", len(found.pairs), progress))
+        return list(counted(hashed, "hash", len(found.pairs), progress))
 
 
 def _hash_pair(found: Found, pair: Pair) -> Input:
@@ -103,7 +97,7 @@ def _sha256(path: Path) -> str:
         return ""
 
 
-def _digest(inputs: Iterable[Input], problems: Iterable[Problem]) -> str:
+def _digest(inputs: Iterable[Input], problems: Iterable[LeftOut]) -> str:
     """Sum up all that decides what the store will hold, apart from the rules."""
     rows = [[item.pair.id, *item[1:]] for item in inputs], [asdict(problem) for problem in problems]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
@@ -128,7 +122,7 @@ def _reusable(old: Store | None, size: int) -> dict[Key, int]:
 
 def _results(
     inputs: Sequence[Input], old: Store | None, kept: Mapping[Key, int], decode: Decoder, workers: Workers
-) -> Iterator[Record | Problem]:
+) -> Iterator[StoredImage | LeftOut]:
     """Decode each input, or take it over from the earlier store; in order."""
     decoded = workers.map(decode, [item for item in inputs if item.key not in kept])
     for item in inputs:
@@ -136,66 +130,24 @@ def _results(
         yield next(decoded) if old is None or place is None else _copy(old, place, item)
 
 
-def _copy(old: Store, place: int, item: Input) -> Record:
+def _copy(old: Store, place: int, item: Input) -> StoredImage:
     row = old.manifest.images[place]._replace(image=item.image, mask=item.mask)
     mask = None if item.mask is None else old.masks([place])[0]
-    return Record(row, old.images([place])[0], mask, old.dhash[place])
+    return StoredImage(row, old.images([place])[0], mask, old.dhash[place])
 
 
-def _usable(results: Iterable[Record | Problem], problems: list[Problem]) -> Iterator[Record]:
+def _usable(results: Iterable[StoredImage | LeftOut], problems: list[LeftOut]) -> Iterator[StoredImage]:
     """Pass the records on and collect the problems."""
     for result in results:
-        if isinstance(result, Problem):
+        if isinstance(result, LeftOut):
             problems.append(result)
         else:
             yield result
 
 
-def _miscount(name: str, rows: Iterable[ImageRow]) -> Iterator[Problem]:
+def _miscount(name: str, rows: Iterable[ImageRow]) -> Iterator[LeftOut]:
     """Compare with the catalogue."""
     counts = CATALOG[name].counts if name in CATALOG else None
     usable = sum(row.foreground is not None for row in rows)
     if counts and usable != counts.total:
-        yield Problem("wrong count", "", f"{name}: expected {counts.total} pairs, found {usable} usable ones")
-
-
-def build_phantom(
-    domain: str,
-    out: Path,
-    count: int,
-    size: int = 128,
-    seed: int = 0,
-    workers: Workers | None = None,
-    progress: Progress | None = None,
-    variety: Variety = "plain",
-) -> Manifest:
-    """Draw images 0 … count-1 of a phantom domain into ``out/<domain>``; the same arguments give the same bytes."""
-    if count < 1:
-        raise ValueError(f"{count} images of {domain}; at least 1 is needed")
-    header: dict[str, Any] = {
-        "name": domain,
-        "source": f"phantom, {variety}, seed {seed}",
-        "size": size,
-        "rules": {},
-        "inputs": "",
-    }
-    drawn = (workers or Workers()).map(
-        partial(_draw, domain=domain, seed=seed, size=size, variety=variety), range(count)
-    )
-    records = _counted(drawn, "draw", count, progress)
-    return write_store(out / domain, records, lambda rows: Manifest.describe(rows, **header))
-
-
-def _draw(index: int, domain: str, seed: int, size: int, variety: Variety) -> Record:
-    image, mask = phantom(domain, index, seed, size, variety)
-    share = round(float(mask.mean()), 6)
-    row = ImageRow(f"{index:05d}", None, None, None, None, size, size, share)
-    return Record(row, image, mask, dhash(Image.fromarray(image)))
-
-
-def _counted(items: Iterable[Item], stage: str, total: int, progress: Progress | None) -> Iterator[Item]:
-    """Pass the items on and report each."""
-    for done, item in enumerate(items, start=1):
-        yield item
-        if progress:
-            progress(stage, done, total)
+        yield LeftOut("wrong count", "", f"{name}: expected {counts.total} pairs, found {usable} usable ones")

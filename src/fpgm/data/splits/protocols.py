@@ -20,9 +20,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fpgm.data.catalog import CATALOG, find
-from fpgm.data.duplicates import gather
-from fpgm.data.hospitals import find_hospital, folds, hospitals
-from fpgm.data.splits import PARTS, Split, dataset_of, some
+from fpgm.data.names import abbreviate
+from fpgm.data.splits.duplicates import gather
+from fpgm.data.splits.hospitals import find_hospital, folds, hospitals
+from fpgm.data.splits.split import PARTS, Split, dataset_of
 from fpgm.data.store import Store
 
 Protocol = Literal["paper", "strict", "hospitals"]
@@ -154,7 +155,9 @@ def _check(stores: Mapping[str, Store], seed: int, names: Sequence[str]) -> None
     if seed < 0:
         raise ValueError(f"a seed is 0 or more, not {seed}")
     if strange := sorted(set(names) - stores.keys()):
-        raise ValueError(f"{some(strange)}: not in the store, which holds {', '.join(stores)}; see `fpgm data prepare`")
+        raise ValueError(
+            f"{abbreviate(strange)}: not in the store, which holds {', '.join(stores)}; see `fpgm data prepare`"
+        )
 
 
 def _left_out_hospital(stores: Mapping[str, Store], leave_out: str | None, unseen: Sequence[str]) -> str:
@@ -286,7 +289,7 @@ def _read_list(store: Store, path: Path) -> list[str]:
     ids = [line if line in known else PurePosixPath(line).stem for line in lines]
     if unknown := [line for line, id_ in zip(lines, ids, strict=True) if id_ not in known]:
         raise ValueError(
-            f"{path}: {some(unknown)}: not in {store.name}, whose ids look like {store.ids[0]}; "
+            f"{path}: {abbreviate(unknown)}: not in {store.name}, whose ids look like {store.ids[0]}; "
             "a list holds one file stem per line"
         )
     return [f"{store.name}/{id_}" for id_ in ids]
@@ -302,7 +305,9 @@ def _finish(
 ) -> Split:
     """Put train in random order, images without a mask last, and the other parts in the order of the store."""
     if bare := [id_ for part in PARTS[1:] for id_ in parts[part] if not masked[id_]]:
-        raise ValueError(f"{some(bare)}: without a mask, so not for validation, test or unseen; put them in train")
+        raise ValueError(
+            f"{abbreviate(bare)}: without a mask, so not for validation, test or unseen; put them in train"
+        )
     rank = {id_: k for k, id_ in enumerate(masked)}
     train = sorted(parts["train"])
     train = [train[k] for k in _generator(seed, "train").permutation(len(train))]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpgm.data.catalog import CATALOG, sequence
-from fpgm.data.duplicates import gather
-from fpgm.data.protocols import (
+from fpgm.data.splits.duplicates import gather
+from fpgm.data.splits.protocols import (
     FRACTIONS,
     Shares,
     _pick,
@@ -21,7 +21,7 @@ from fpgm.data.protocols import (
     parse_fractions,
     parse_lists,
 )
-from fpgm.data.splits import PARTS, Split, dataset_of
+from fpgm.data.splits.split import PARTS, Split, dataset_of
 from tests.data.making import own, public
 
 IN_DOMAIN = ("Kvasir-SEG", "CVC-ClinicDB", "CVC-ColonDB", "ETIS-LaribPolypDB")

@@ -17,8 +17,8 @@ from PIL import Image, ImageEnhance
 from scipy.ndimage import affine_transform, gaussian_filter
 from torch import Generator, Tensor
 
-from fpgm.data.batch import Geometry, Strength, Views
-from fpgm.data.views import (
+from fpgm.data.batches.batch import Geometry, Strength, Views
+from fpgm.data.batches.views import (
     GeometryParams,
     StrongParams,
     WeakParams,

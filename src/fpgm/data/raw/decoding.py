@@ -8,11 +8,11 @@ from typing import NamedTuple
 from PIL import Image
 
 from fpgm.data.fingerprint import dhash
-from fpgm.data.layouts import HDF5
-from fpgm.data.manifest import ImageRow
-from fpgm.data.pairs import Pair, Problem
-from fpgm.data.prepare import Refused, prepare_image, prepare_mask, read_hdf5, read_mask, read_picture
-from fpgm.data.store import Record
+from fpgm.data.manifest import ImageRow, LeftOut
+from fpgm.data.pictures import Refused, prepare_image, prepare_mask, read_hdf5, read_mask, read_picture
+from fpgm.data.raw.layouts import HDF5
+from fpgm.data.raw.pairs import Pair
+from fpgm.data.store import StoredImage
 
 
 class Input(NamedTuple):
@@ -30,7 +30,7 @@ class Input(NamedTuple):
         return self.pair.id, self.image_sha256, self.mask_sha256
 
 
-def decode(item: Input, size: int) -> Record | Problem:
+def decode(item: Input, size: int) -> StoredImage | LeftOut:
     """Prepare one image and its mask at S x S, or say why they are left out."""
     file = item.image
     try:
@@ -38,17 +38,17 @@ def decode(item: Input, size: int) -> Record | Problem:
         image = prepare_image(picture, size)
         row = ImageRow(item.pair.id, *item[1:], *picture.size, None)
         if item.pair.mask is None:
-            return Record(row, image, None, dhash(picture))
+            return StoredImage(row, image, None, dhash(picture))
         file = item.mask or item.image
         if item.pair.mask != item.pair.image:
             label, _ = _open(item.pair.mask)
         mask = read_mask(_checked(label, picture))
         row = row._replace(foreground=round(float(mask.mean()), 6))
-        return Record(row, image, prepare_mask(mask, size), dhash(picture))
+        return StoredImage(row, image, prepare_mask(mask, size), dhash(picture))
     except Refused as refusal:
-        return Problem(refusal.kind, file, str(refusal))
+        return LeftOut(refusal.kind, file, str(refusal))
     except OSError as error:
-        return Problem("unreadable", file, f"cannot be opened: {error.strerror}")
+        return LeftOut("unreadable", file, f"cannot be opened: {error.strerror}")
 
 
 def _open(path: Path) -> tuple[Image.Image, Image.Image | None]:

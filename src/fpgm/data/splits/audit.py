@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fpgm.data import fingerprint
-from fpgm.data.duplicates import Evidence, Indices
-from fpgm.data.splits import dataset_of, some
+from fpgm.data.names import abbreviate
+from fpgm.data.splits.duplicates import Evidence, Indices
+from fpgm.data.splits.split import dataset_of
 from fpgm.data.store import Store
 from fpgm.files import atomic_path
 
@@ -219,11 +220,11 @@ def _runs(ids: Sequence[str]) -> str:
     """Write ids briefly: numbers as runs such as 149–208, others as the first three."""
     stems = [id_.rpartition("/")[2] for id_ in ids]
     if not all(stem.isdecimal() for stem in stems):
-        return some(stems)
+        return abbreviate(stems)
     runs: list[list[int]] = []
     for number in sorted(map(int, stems)):
         if runs and number == runs[-1][-1] + 1:
             runs[-1][1:] = [number]
         else:
             runs.append([number])
-    return some("–".join(map(str, run)) for run in runs)
+    return abbreviate("–".join(map(str, run)) for run in runs)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fpgm.data import building, manifest
-from fpgm.data.building import Outcome, build, build_phantom
-from fpgm.data.layouts import own_folders, recognise
+from fpgm.data import manifest
 from fpgm.data.parallel import Workers
+from fpgm.data.raw import prepare as preparing
+from fpgm.data.raw.layouts import own_folders, recognise
+from fpgm.data.raw.prepare import Outcome, prepare
 from fpgm.data.store import Store, open_stores
-from fpgm.data.synthetic import phantom
 from tests.data.pictures import bundle, content, disc, save, scene, touch
 
 
 def run(root: Path, out: Path, size: int = 32, workers: Workers | None = None) -> Outcome:
     (found,) = recognise(root)
-    return build(found, out, size, workers)
+    return prepare(found, out, size, workers)
 
 
 def test_a_data_set(tmp_path: Path) -> None:
@@ -58,7 +58,9 @@ def test_labelled_and_unlabelled(tmp_path: Path) -> None:
     bundle(tmp_path, 2)
     for number in (3, 4, 5):
         save(scene(number), tmp_path / f"free/{number}.jpg")
-    outcome = build(own_folders("mine", tmp_path / "images", tmp_path / "masks", tmp_path / "free"), tmp_path / "s", 32)
+    outcome = prepare(
+        own_folders("mine", tmp_path / "images", tmp_path / "masks", tmp_path / "free"), tmp_path / "s", 32
+    )
     assert outcome.manifest is not None
     assert (outcome.manifest.pairs, outcome.manifest.unlabeled) == (2, 3)
     assert Store.open(tmp_path / "s/mine").has_mask.tolist() == [True, True, False, False, False]
@@ -149,7 +151,7 @@ def test_up_to_date_decodes_and_writes_nothing(tmp_path: Path, monkeypatch: pyte
     root = bundle(tmp_path / "raw/mine", 3).parent
     run(root, tmp_path / "store")
     times = [path.stat().st_mtime_ns for path in (tmp_path / "store/mine").iterdir()]
-    monkeypatch.setattr(building, "decode", lambda *_, **__: pytest.fail("decoded"))
+    monkeypatch.setattr(preparing, "decode", lambda *_, **__: pytest.fail("decoded"))
     outcome = run(root, tmp_path / "store")
     assert (outcome.status, outcome.decoded) == ("up to date", 0)
     assert [path.stat().st_mtime_ns for path in (tmp_path / "store/mine").iterdir()] == times
@@ -162,7 +164,7 @@ def test_only_what_changed_is_decoded_and_the_bytes_are_those_of_a_fresh_run(tmp
 
     def again(out: str) -> Outcome:
         paths = folder / "images", folder / "masks", folder.parent / "free"
-        return build(own_folders("mine", *paths), tmp_path / out, 32)
+        return prepare(own_folders("mine", *paths), tmp_path / out, 32)
 
     again("store")
     save(disc(radius=5), folder / "masks/2.png")  # changed
@@ -182,10 +184,10 @@ def test_other_settings_decode_all(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     root = bundle(tmp_path / "raw/mine", 3).parent
     run(root, tmp_path / "store")
     if change == "rules":
-        monkeypatch.setattr(building, "RULES", {"image": "other"})
+        monkeypatch.setattr(preparing, "RULES", {"image": "other"})
     if change == "versions":
         later = {**manifest.versions(), "pillow": "99"}
-        monkeypatch.setattr(building, "versions", lambda: later)
+        monkeypatch.setattr(preparing, "versions", lambda: later)
         save(scene(50), root / "mine/images/1.png")  # a store is never of two releases of the decoder
     outcome = run(root, tmp_path / "store", size=48 if change == "size" else 32)
     assert (outcome.status, outcome.decoded) == ("written", 3)
@@ -211,34 +213,8 @@ def test_a_damaged_store_is_made_again(tmp_path: Path, file: str) -> None:
 def test_progress_is_told(tmp_path: Path) -> None:
     (found,) = recognise(bundle(tmp_path / "raw/mine", 3).parent)
     told: list[tuple[str, int, int]] = []
-    build(found, tmp_path / "store", 32, progress=lambda *step: told.append(step))
+    prepare(found, tmp_path / "store", 32, progress=lambda *step: told.append(step))
     assert told == [(stage, done, 3) for stage in ("hash", "prepare") for done in (1, 2, 3)]
-
-
-# ---- phantom
-
-
-def test_phantom_store(tmp_path: Path) -> None:
-    build_phantom("phantom-b", tmp_path, 3, size=64, seed=5)
-    store = open_stores(tmp_path)["phantom-b"]
-    assert store.ids == ("00000", "00001", "00002")
-    image, mask = phantom("phantom-b", 2, seed=5, size=64)
-    assert np.array_equal(store.images([2])[0], image)
-    assert np.array_equal(store.masks([2])[0], mask)
-    assert store.manifest.source == "phantom, plain, seed 5"
-
-
-def test_phantom_bytes(tmp_path: Path) -> None:
-    with Workers(2) as workers:
-        build_phantom("phantom-a", tmp_path / "two", 6, 64, 1, workers)
-    build_phantom("phantom-a", tmp_path / "one", 6, 64, 1)
-    build_phantom("phantom-a", tmp_path / "other", 6, 64, 2)
-    assert content(tmp_path / "one") == content(tmp_path / "two") != content(tmp_path / "other")
-
-
-def test_no_phantom(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        build_phantom("phantom-a", tmp_path, 0)
 
 
 # ---- the public data sets
@@ -251,7 +227,7 @@ def test_real_subset(real_data: Path, tmp_path: Path) -> None:
             for path in sorted((real_data / name / side).iterdir(), key=lambda path: path.stem)[:20]:
                 (tmp_path / "raw" / name / side / path.name).symlink_to(path)
     for found in recognise(tmp_path / "raw"):
-        outcome = build(found, tmp_path / "store", 64)
+        outcome = prepare(found, tmp_path / "store", 64)
         assert outcome.manifest is not None
         assert outcome.manifest.pairs == 20
         assert [problem.kind for problem in outcome.problems] == ["wrong count"]

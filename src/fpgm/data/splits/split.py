@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fpgm import __version__
+from fpgm._version import __version__
 from fpgm.data.catalog import CATALOG
+from fpgm.data.names import abbreviate
 from fpgm.files import write_text
 
 PARTS = ("train", "validation", "test", "unseen")
@@ -59,7 +59,7 @@ class Split:
     def __post_init__(self) -> None:
         count = Counter(id_ for part in self.parts().values() for id_ in part)
         if twice := [id_ for id_ in count if count[id_] > 1]:
-            raise ValueError(f"{some(twice)}: twice in the lists; an image belongs to one part, once")
+            raise ValueError(f"{abbreviate(twice)}: twice in the lists; an image belongs to one part, once")
         if not 0 <= self.without_mask <= len(self.train):
             raise ValueError(f"{self.without_mask} images without a mask cannot be: train has {len(self.train)} images")
 
@@ -164,12 +164,6 @@ def slug(name: str) -> str:
 def dataset_of(global_id: str) -> str:
     """Return the data set of an image."""
     return global_id.partition("/")[0]
-
-
-def some(names: Iterable[str]) -> str:
-    """Write a list for a message: the first three, and how many more."""
-    names = list(names)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _read_card(folder: Path) -> Card:
