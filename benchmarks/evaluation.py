@@ -58,7 +58,7 @@ def make_side(pool: Pool, name: str, folder: Path, workers: int) -> Callable[[],
     from torch import Tensor, nn
 
     from fpgm.evaluation import evaluate_pools
-    from fpgm.report.scores import METRICS, RELEASED, read_scores, summarise
+    from fpgm.report.reading.scores import METRICS, RELEASED, read_scores, summarise
 
     class Red(nn.Module):
         def forward(self, image: Tensor) -> Tensor:

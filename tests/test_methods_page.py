@@ -19,7 +19,7 @@ def test_every_method_has_a_row_and_a_section() -> None:
 
 
 def test_the_papers_figures_are_the_papers() -> None:
-    with (resources.files("fpgm.report") / "reference" / "paper_results.csv").open(encoding="utf-8") as file:
+    with (resources.files("fpgm.report.reading") / "reference" / "paper_results.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["labeled_percent"] == "5" and row["metric"] == "dice"]
     paper = {
         (row["method"].lower().replace("-", "_"), row["dataset"]): row["value"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fpgm.cli import main
-from fpgm.report.results import read_result, summarise
+from fpgm.report.reading.results import read_result, summarise
 from tests.test_evaluation import make_run
 
 

@@ -1,8 +1,8 @@
 """SIGKILL during prepare, training, evaluation, report and reproduce: what was saved is there, the next run goes on.
 
 Beside these, `tests/methods/test_contract.py` breaks every method off in each of its stages and compares the weights,
-`tests/experiments` kills processes and Ray workers that compute cells, and `tests/data/batches/test_prefetch.py` the processes
-that prepare batches.
+`tests/experiments` kills processes and Ray workers that compute cells, and
+`tests/data/batches/test_prefetch.py` the processes that prepare batches.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from fpgm import cli
 from fpgm.card import CARD
 from fpgm.data.splits.split import Split
 from fpgm.model import FORMAT, WEIGHTS, choose_device, load_model
-from fpgm.report.results import read_result
+from fpgm.report.reading.results import read_result
 from fpgm.tensors import _HEADER, read_tensors
 from tests.data.pictures import bundle
 from tests.fuzz.making import WORDS, documents, fuzz, refusable

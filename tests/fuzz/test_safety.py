@@ -22,8 +22,8 @@ from fpgm.data.pictures import read_hdf5, read_picture
 from fpgm.data.raw.layouts import own_folders
 from fpgm.data.splits.split import Split
 from fpgm.data.store import Store
-from fpgm.report.panels import read_masks
-from fpgm.report.results import read_result
+from fpgm.report.plots.panels import read_masks
+from fpgm.report.reading.results import read_result
 from fpgm.serving.inputs import Source, claims, distinct, find_sources
 from fpgm.serving.predictor import load_predictor
 from fpgm.serving.record import Record

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fpgm import __version__
 from fpgm.metrics import pair_metrics
-from fpgm.report.paper import plain_fpgm
-from fpgm.report.results import Result, read_result
+from fpgm.report.reading.paper import plain_fpgm
+from fpgm.report.reading.results import Result, read_result
 
 Masks = NDArray[np.bool_]
 HEADER = "id,dice,jaccard,hd95,asd,released_dice,released_jaccard,released_hd95,released_asd,predicted,true"

@@ -114,7 +114,7 @@ def specificity(
 
 def _draw_signature(result: Signature, out: Path) -> None:
     from fpgm.analysis.signature import MIXTURE
-    from fpgm.report.signature import Range, distance_figure, halves_figure, sets_figure
+    from fpgm.report.plots.signature import Range, distance_figure, halves_figure, sets_figure
 
     within = {entry.first: entry for entry in result.comparisons if entry.kind == "halves"}
     notes = {
@@ -186,7 +186,7 @@ def _likeness_table(result: Signature) -> Table:
 
 
 def _draw_specificity(result: Specificity, out: Path) -> None:
-    from fpgm.report.signature import specificity_figure
+    from fpgm.report.plots.signature import specificity_figure
 
     curves = {_LABELS[name]: (entry.curve.mean, entry.curve.sd) for name, entry in result.samples.items()}
     title = f"{sum(result.images.values())} images of {', '.join(result.images)}, {result.size} × {result.size}"

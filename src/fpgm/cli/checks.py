@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fpgm.data.splits.duplicates import Evidence
     from fpgm.data.splits.split import Split
     from fpgm.data.store import Store
-    from fpgm.report.audit_page import Section
+    from fpgm.report.pages.audit import Section
 
 _COLOURS = {"ok": "green", "repeats": "yellow", "LEAK": "bold red", "differs": "bold red", "absent": "dim"}
 _AUDIT_HEADER = ("between", "and", "exact pairs", "near pairs", "images", "shared sequences", "verdict")
@@ -101,7 +101,7 @@ def audit(*, data: Path, split: Path | None = None, out: Path | None = None, jso
     from fpgm.data.splits.duplicates import gather
     from fpgm.data.store import open_stores
     from fpgm.files import write_text
-    from fpgm.report.audit_page import render
+    from fpgm.report.pages.audit import render
 
     stores = open_stores(data)
     parts = {name: [f"{name}/{id_}" for id_ in store.ids] for name, store in stores.items()}
@@ -225,7 +225,7 @@ def _show_audit(title: str, rows: Sequence[Sequence[str]], sentences: Sequence[s
 
 def _sections(evidence: Evidence, findings: Sequence[Finding]) -> Iterator[Section]:
     """Choose what to show of each two places, leaks first: duplicates, and shared videos with an image of each side."""
-    from fpgm.report.audit_page import Section, spread
+    from fpgm.report.pages.audit import Section, spread
 
     for finding in sorted(findings, key=lambda finding: finding.verdict != "LEAK"):
         between = " and ".join(dict.fromkeys([str(finding.first.place), str(finding.second.place)]))

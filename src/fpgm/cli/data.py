@@ -176,7 +176,7 @@ def _find(
 
 def _sheet(stores: dict[str, Store], path: Path) -> None:
     """Draw the first phantoms of each domain, one row each."""
-    from fpgm.report.figures import contact_sheet
+    from fpgm.report.plots.contact_sheet import contact_sheet
 
     columns = min(_SHEET, *map(len, stores.values()))
     rows = [(store.images(range(columns)), store.masks(range(columns))) for store in stores.values()]

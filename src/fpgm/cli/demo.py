@@ -37,8 +37,8 @@ def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS, seed: int = 
     """
     from fpgm.cli.terminal import console
     from fpgm.data.store import open_stores
-    from fpgm.report.page import write_report
-    from fpgm.report.results import read_result
+    from fpgm.report.pages.report import write_report
+    from fpgm.report.reading.results import read_result
 
     output, began = console(), time.monotonic()
     split = draw_store(out)
@@ -120,7 +120,7 @@ def _spectra(out: Path, stores: Mapping[str, Store], split: Split) -> list[tuple
     import torch
 
     from fpgm.data.batches.pool import Pool
-    from fpgm.report.spectra import alignment_figure, profile_figure
+    from fpgm.report.plots.spectra import alignment_figure, profile_figure
     from fpgm.spectrum import FrequencyPrior, align, amplitude, generic_profile, radial_profile
 
     prior = FrequencyPrior.load(out / "fpgm" / "prior.json")

@@ -14,7 +14,7 @@ from rich.table import Table
 from fpgm.cli.terminal import console, print_json, progress_bars
 
 if TYPE_CHECKING:
-    from fpgm.report.results import Result, Scores, Summary
+    from fpgm.report.reading.results import Result, Scores, Summary
 
 
 def evaluate(
@@ -42,7 +42,7 @@ def evaluate(
     from fpgm.data.splits.protocols import parse_names
     from fpgm.evaluation import evaluate_run
     from fpgm.model import choose_device
-    from fpgm.report.results import METRICS, RELEASED, read_result
+    from fpgm.report.reading.results import METRICS, RELEASED, read_result
     from fpgm.serving.model_card import write_model_card
 
     with progress_bars() as bar:
@@ -80,7 +80,7 @@ def evaluate(
 
 def _table(result: Result, columns: tuple[str, ...], title: str) -> Table:
     """Show a row per data set; overlaps in percent, distances in pixels."""
-    from fpgm.report.results import false_alarms, missed, summarise
+    from fpgm.report.reading.results import false_alarms, missed, summarise
 
     table = Table(title=title, title_justify="left")
     table.add_column("data set", overflow="fold")
@@ -118,7 +118,7 @@ def _record(result: Result) -> dict[str, Any]:
 
 
 def _scores(scores: Scores) -> dict[str, Any]:
-    from fpgm.report.results import METRICS, RELEASED, false_alarms, missed, summarise
+    from fpgm.report.reading.results import METRICS, RELEASED, false_alarms, missed, summarise
 
     summaries = {column: asdict(summarise(scores.values[column])) for column in (*METRICS, *RELEASED)}
     return {

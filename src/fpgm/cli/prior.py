@@ -70,7 +70,7 @@ def compare(priors: list[Path], *, out: Path | None = None, json: bool = False) 
         json: print JSON for programs.
     """
     from fpgm.cli.terminal import print_json
-    from fpgm.report.spectra import profile_figure
+    from fpgm.report.plots.spectra import profile_figure
     from fpgm.spectrum import FrequencyPrior, likeness
 
     loaded = {path: FrequencyPrior.load(path) for path in priors}

@@ -14,7 +14,7 @@ from fpgm.data.catalog import find
 from fpgm.data.pictures import RULES
 from fpgm.data.splits.split import PARTS, Split
 from fpgm.files import write_text
-from fpgm.report.results import METRICS, Result, Scores, false_alarms, missed, read_result, summarise
+from fpgm.report.reading.results import METRICS, Result, Scores, false_alarms, missed, read_result, summarise
 from fpgm.serving.site import describe_site, summarise_statistics, warn_of_site
 
 MODEL_CARD = "MODEL_CARD.md"

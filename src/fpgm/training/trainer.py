@@ -24,7 +24,7 @@ from fpgm.files import write_text
 from fpgm.methods import Method, Stage, Step
 from fpgm.methods.base import Given
 from fpgm.methods.blocks import averaging_decay, frozen_copy, move_teacher
-from fpgm.report.pictures import prediction_figure
+from fpgm.report.plots.predictions import prediction_figure
 from fpgm.training import checkpoint
 from fpgm.training.schedules import Schedule, first_steps, learning_rate, step_generator, step_seed
 from fpgm.training.telemetry import Telemetry
