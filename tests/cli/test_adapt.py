@@ -13,7 +13,7 @@ from fpgm.card import read_card
 from fpgm.cli import main
 from fpgm.data.synthetic import phantom
 from fpgm.serving.predictor import load_predictor
-from fpgm.serving.web import create_app
+from fpgm.serving.web.app import create_app
 from tests.serving.making import SIZE, model, onnx_file
 
 

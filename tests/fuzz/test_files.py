@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from fpgm.card import ModelCard, parse_card
 from fpgm.config import RunConfig, keys, resolve
 from fpgm.data.manifest import MANIFEST, ImageRow, Manifest
+from fpgm.serving.folders.record import RECORD, Entry, Frame
+from fpgm.serving.folders.record import PredictionRecord as Predictions
 from fpgm.serving.onnx_engine import DIGEST, UNSEALED, OnnxEngine
-from fpgm.serving.record import RECORD, Entry, Frame
-from fpgm.serving.record import Record as Predictions
 from fpgm.spectrum import FrequencyPrior, align
 from tests.fuzz.making import NUMBERS, WORDS, altered, documents, fuzz, refusable, spoiled
 from tests.serving.making import CHANNELS, SIZE

@@ -20,8 +20,8 @@ from fpgm.data.pictures import MAX_SIDE, Refused, prepare_image, read_hdf5, read
 from fpgm.data.raw.decoding import Input, decode
 from fpgm.data.raw.pairs import Pair
 from fpgm.data.store import StoredImage
-from fpgm.serving.folders import predict_files
-from fpgm.serving.inputs import find_sources, open_frames
+from fpgm.serving.folders.inputs import find_sources, open_frames
+from fpgm.serving.folders.predict import predict_files
 from fpgm.serving.predictor import Predictor
 from tests.data.pictures import disc, encoded, scene
 from tests.fuzz.making import fuzz, spoiled

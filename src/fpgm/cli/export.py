@@ -54,6 +54,6 @@ def export(
 
 
 def _read(images: list[str]) -> list[Image]:
-    from fpgm.serving.inputs import find_sources, open_frames
+    from fpgm.serving.folders.inputs import find_sources, open_frames
 
     return [picture for source in find_sources(images) for picture in open_frames(source.path).pictures]

@@ -11,7 +11,7 @@ from rich.text import Text
 from fpgm.cli.terminal import console, progress_bars
 
 if TYPE_CHECKING:
-    from fpgm.serving.folders import Summary
+    from fpgm.serving.folders.predict import Summary
 
 KINDS: list[Literal["masks", "probabilities", "overlays"]] = ["masks", "probabilities", "overlays"]
 
@@ -50,8 +50,8 @@ def predict(
         precision: float32, as in evaluation; bfloat16, faster and less exact; auto takes it where the processor can.
         batch_size: images in a pass.
     """
-    from fpgm.serving.folders import predict_files
-    from fpgm.serving.inputs import find_sources
+    from fpgm.serving.folders.inputs import find_sources
+    from fpgm.serving.folders.predict import predict_files
     from fpgm.serving.predictor import Predictor, load_engine
 
     sources = find_sources(images, [out / kind for kind in KINDS])

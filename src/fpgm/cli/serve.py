@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fpgm.serving.alignment import Aligner
+    from fpgm.serving.web.alignment import Aligner
 
 DEMO = Path("demo")
 NOTE = (
@@ -39,8 +39,8 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
     import uvicorn
 
     from fpgm.serving.predictor import load_predictor
-    from fpgm.serving.security import is_local
-    from fpgm.serving.web import create_app
+    from fpgm.serving.web.app import create_app
+    from fpgm.serving.web.security import is_local
 
     output = console()
     listener = _listen(host, port)  # before a training: a port that is taken should not cost a minute
@@ -93,13 +93,13 @@ def _aligner(folder: Path, size: int) -> Aligner | None:
     """Return what shows alignments, or None where torch is missing."""
     if find_spec("torch") is None:
         return None
-    from fpgm.serving.alignment import Aligner
+    from fpgm.serving.web.alignment import Aligner
 
     return Aligner.of_run(folder, size)
 
 
 def _announce(output: Console, folder: Path, host: str, port: int) -> None:
-    from fpgm.serving.security import is_local
+    from fpgm.serving.web.security import is_local
 
     shown = f"[{host}]" if ":" in host else host
     output.print(f"{folder} is at http://{shown}:{port} (Ctrl-C ends it)", highlight=False, markup=False)

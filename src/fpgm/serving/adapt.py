@@ -28,8 +28,8 @@ from fpgm.evaluation import predict_masks
 from fpgm.metrics import pair_metrics
 from fpgm.model import choose_device, load_model, save_model
 from fpgm.nets.statistics import ImageBatches, Moments, blend, distance, estimate, has_batchnorm, moments, shift
-from fpgm.serving.folders import Problem
-from fpgm.serving.inputs import Source, find_sources, open_frames
+from fpgm.serving.folders.inputs import Source, find_sources, open_frames
+from fpgm.serving.folders.predict import Skipped
 from fpgm.serving.model_card import write_adapted_card
 from fpgm.serving.site import TOLERANCE
 
@@ -42,7 +42,7 @@ class Adapted(NamedTuple):
     """The card of the model that was written, and the files that were left out."""
 
     card: ModelCard
-    problems: list[Problem]
+    problems: list[Skipped]
 
 
 class _Frame(NamedTuple):
@@ -196,10 +196,10 @@ def _match_masks(sources: Sequence[Source], folder: Path) -> dict[Path, Path]:
     return found
 
 
-def _read(given: _Given, size: int, count: int, advance: Advance) -> tuple[list[_Frame], list[Problem]]:
+def _read(given: _Given, size: int, count: int, advance: Advance) -> tuple[list[_Frame], list[Skipped]]:
     """Read the frames, evenly spaced if there are too many; of a video all are decoded and few kept."""
     kept: list[_Frame] = []
-    problems: list[Problem] = []
+    problems: list[Skipped] = []
     stride, number, total = 1, 0, sum(map(len, given.stores)) + len(given.sources)
     for done, frames in enumerate(_items(given, size, problems)):
         for frame in frames:
@@ -213,7 +213,7 @@ def _read(given: _Given, size: int, count: int, advance: Advance) -> tuple[list[
     return [kept[index] for index in chosen], problems
 
 
-def _items(given: _Given, size: int, problems: list[Problem]) -> Iterator[Iterator[_Frame]]:
+def _items(given: _Given, size: int, problems: list[Skipped]) -> Iterator[Iterator[_Frame]]:
     """Yield the frames of each image of a data set and of each file."""
     for store in given.stores:
         for row in range(len(store)):
@@ -223,7 +223,7 @@ def _items(given: _Given, size: int, problems: list[Problem]) -> Iterator[Iterat
         yield _decode(source, given.masks, size, problems)
 
 
-def _decode(source: Source, masks: Mapping[Path, Path], size: int, problems: list[Problem]) -> Iterator[_Frame]:
+def _decode(source: Source, masks: Mapping[Path, Path], size: int, problems: list[Skipped]) -> Iterator[_Frame]:
     """Decode a file; what cannot be read is noted."""
     try:
         moving, pictures = open_frames(source.path)
@@ -232,12 +232,12 @@ def _decode(source: Source, masks: Mapping[Path, Path], size: int, problems: lis
             mask = _mask(path, picture, size, problems) if path else None
             yield _Frame(prepare_image(picture, size), mask)
     except Refused as refusal:
-        problems.append(Problem(source.path, str(refusal)))
+        problems.append(Skipped(source.path, str(refusal)))
     except OSError as error:
-        problems.append(Problem(source.path, f"cannot be opened: {error.strerror}"))
+        problems.append(Skipped(source.path, f"cannot be opened: {error.strerror}"))
 
 
-def _mask(path: Path, picture: Image.Image, size: int, problems: list[Problem]) -> Pixels | None:
+def _mask(path: Path, picture: Image.Image, size: int, problems: list[Skipped]) -> Pixels | None:
     """Prepare a mask as for training; one that cannot be used is noted, and its frame does without."""
     try:
         label = read_picture(path.read_bytes())
@@ -246,9 +246,9 @@ def _mask(path: Path, picture: Image.Image, size: int, problems: list[Problem]) 
             raise Refused("mis-sized mask", f"the mask is {sizes}")
         return prepare_mask(read_mask(label), size)
     except Refused as refusal:
-        problems.append(Problem(path, str(refusal)))
+        problems.append(Skipped(path, str(refusal)))
     except OSError as error:
-        problems.append(Problem(path, f"cannot be opened: {error.strerror}"))
+        problems.append(Skipped(path, f"cannot be opened: {error.strerror}"))
     return None
 
 

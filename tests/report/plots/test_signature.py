@@ -17,13 +17,13 @@ from fpgm.report.plots.signature import Range, distance_figure, halves_figure, s
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[list[Axes]]:
     """The axes of each figure that is saved."""
     axes: list[list[Axes]] = []
-    save = signature._save
+    save = signature.save_compressed
 
     def keep(figure: object, path: Path) -> None:
         axes.append(figure.axes)  # type: ignore[attr-defined]
         save(figure, path)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(signature, "_save", keep)
+    monkeypatch.setattr(signature, "save_compressed", keep)
     return axes
 
 

@@ -17,18 +17,18 @@ from PIL import Image
 from starlette.requests import ClientDisconnect
 
 from fpgm._version import __version__
-from fpgm.serving import answers
-from fpgm.serving.api_page import api_page
-from fpgm.serving.limits import Limits, Queue, read_body, read_upload
-from fpgm.serving.messages import About, Alignment, Health, Output, Prediction, Prior, Problem, Reconstruction
 from fpgm.serving.predictor import Predictor
-from fpgm.serving.security import Guard
 from fpgm.serving.site import summarise_statistics
+from fpgm.serving.web import answers
+from fpgm.serving.web.api_page import api_page
+from fpgm.serving.web.limits import Limits, Queue, read_body, read_upload
+from fpgm.serving.web.messages import About, Alignment, ErrorMessage, Health, Output, Prediction, Prior, Reconstruction
+from fpgm.serving.web.security import Guard
 
 if TYPE_CHECKING:  # it needs torch, which a model in ONNX does not
-    from fpgm.serving.alignment import Aligner
+    from fpgm.serving.web.alignment import Aligner
 
-WEB = Path(__file__).parent / "web"
+STATIC = Path(__file__).parent / "static"
 DESCRIPTION = """Send the bytes of a picture file (JPEG, PNG, TIFF, BMP, WebP, GIF) as the body of a POST request.
 File names are neither sent nor used, and nothing is kept.
 
@@ -47,9 +47,9 @@ _BODY = {
 _PNG: dict[str, Any] = {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}}
 _EXAMPLE = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "enum": answers.EXAMPLES}}
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    413: {"model": Problem, "description": "the file has too many bytes or pixels"},
-    422: {"model": Problem, "description": "no usable picture, or a parameter out of range"},
-    503: {"model": Problem, "description": "all places are taken; try again"},
+    413: {"model": ErrorMessage, "description": "the file has too many bytes or pixels"},
+    422: {"model": ErrorMessage, "description": "no usable picture, or a parameter out of range"},
+    503: {"model": ErrorMessage, "description": "all places are taken; try again"},
 }
 
 
@@ -98,13 +98,13 @@ def create_app(
 def _add_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
-        return FileResponse(WEB / "index.html")
+        return FileResponse(STATIC / "index.html")
 
     @app.get("/api", include_in_schema=False)
     async def api() -> HTMLResponse:
         return HTMLResponse(api_page(app.openapi()))
 
-    app.mount("/static", StaticFiles(directory=WEB))
+    app.mount("/static", StaticFiles(directory=STATIC))
 
 
 def _add_facts(app: FastAPI, predictor: Predictor, aligner: Aligner | None, note: str, queue: Queue) -> None:
@@ -138,7 +138,10 @@ def _add_facts(app: FastAPI, predictor: Predictor, aligner: Aligner | None, note
     @app.get(
         "/api/examples/{name}.png",
         response_class=Response,
-        responses={200: {"description": "the picture", **_PNG}, 404: {"model": Problem, "description": "no such name"}},
+        responses={
+            200: {"description": "the picture", **_PNG},
+            404: {"model": ErrorMessage, "description": "no such name"},
+        },
         openapi_extra={"parameters": [_EXAMPLE]},
     )
     async def example(request: Request) -> Response:
@@ -181,7 +184,7 @@ def _add_predict(app: FastAPI, predictor: Predictor, queue: Queue) -> None:
 def _add_align(app: FastAPI, aligner: Aligner | None, queue: Queue) -> None:
     example = "curl --data-binary @frame.jpg 'http://127.0.0.1:8000/api/align?prior=generic&gamma=0.2'"
     missing: dict[int | str, dict[str, Any]] = {
-        501: {"model": Problem, "description": "torch is not installed where the server runs"}
+        501: {"model": ErrorMessage, "description": "torch is not installed where the server runs"}
     }
 
     @app.post(

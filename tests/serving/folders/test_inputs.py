@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fpgm.data.pictures import Refused
-from fpgm.serving.inputs import Source, claims, digest, distinct, find_sources, open_frames
+from fpgm.serving.folders.inputs import Source, claims, digest, distinct, find_sources, open_frames
 
 SHADES = [0, 90, 180]
 

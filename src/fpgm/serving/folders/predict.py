@@ -14,16 +14,16 @@ from fpgm._version import __version__
 from fpgm.data.names import printable
 from fpgm.data.pictures import Refused
 from fpgm.serving.findings import describe
-from fpgm.serving.inputs import Source, claims, digest, distinct, open_frames
+from fpgm.serving.folders.inputs import Source, claims, digest, distinct, open_frames
+from fpgm.serving.folders.record import RECORD, TABLE, Entry, Frame, PredictionRecord, frame_name
 from fpgm.serving.pictures import SUFFIXES, Kind, place, save_pictures
 from fpgm.serving.predictor import Predictor
-from fpgm.serving.record import RECORD, TABLE, Entry, Frame, Record, frame_name
 
 Advance = Callable[[int, int], None]
 _MOST_PIXELS = 2**25  # of the pictures that wait together
 
 
-class Problem(NamedTuple):
+class Skipped(NamedTuple):
     """A file that was left out, and why."""
 
     path: Path
@@ -38,7 +38,7 @@ class Summary:
     kept: int = 0
     pictures: int = 0
     polyps: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Skipped] = field(default_factory=list)
 
 
 @dataclass
@@ -85,7 +85,7 @@ class _Folder:
     def __init__(self, predictor: Predictor, out: Path, kinds: Sequence[Kind]) -> None:
         _claim(out)
         self.predictor, self.out, self.kinds = predictor, out, kinds
-        self.record, self.summary = Record(out), Summary()
+        self.record, self.summary = PredictionRecord(out), Summary()
         self.settings: dict[str, Any] = {
             "version": __version__,
             "model": predictor.engine.identity,
@@ -155,7 +155,7 @@ class _Folder:
     def _end(self, job: _Job) -> None:
         if job.problem:
             self._clear(job)
-            self.summary.problems.append(Problem(job.path, job.problem))
+            self.summary.problems.append(Skipped(job.path, job.problem))
             return
         if job.frames:
             self.record.add(self._entry(job))

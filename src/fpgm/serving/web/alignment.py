@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from fpgm.data.pictures import prepare_image
-from fpgm.serving.messages import Prior, Reconstruction
+from fpgm.serving.web.messages import Prior, Reconstruction
 from fpgm.spectrum import FrequencyPrior, align, amplitude, generic_profile, low_pass, radial_profile, resample
 
 Pixels = NDArray[np.uint8]

@@ -21,11 +21,11 @@ from PIL import Image
 
 from fpgm.card import ModelCard
 from fpgm.data.synthetic import phantom
-from fpgm.serving import answers
-from fpgm.serving.alignment import Aligner
-from fpgm.serving.limits import Limits, read_body
 from fpgm.serving.predictor import Predictor
-from fpgm.serving.web import WEB, create_app
+from fpgm.serving.web import answers
+from fpgm.serving.web.alignment import Aligner
+from fpgm.serving.web.app import STATIC, create_app
+from fpgm.serving.web.limits import Limits, read_body
 from fpgm.spectrum import FrequencyPrior, amplitude, generic_profile, low_pass, radial_profile
 from tests.serving.making import SIZE, Red, onnx_file, run_without
 from tests.serving.running import make_run, picture, png_header
@@ -313,7 +313,7 @@ import sys
 from pathlib import Path
 from fastapi.testclient import TestClient
 from fpgm.serving.predictor import load_predictor
-from fpgm.serving.web import create_app
+from fpgm.serving.web.app import create_app
 client = TestClient(create_app(load_predictor(sys.argv[1])), "http://localhost")
 frame = Path(sys.argv[2]).read_bytes()
 print(client.post("/api/predict", content=frame).json()["width"], client.post("/api/align", content=frame).status_code)
@@ -381,10 +381,10 @@ def test_pages_of_other_sites_get_no_answer(origin: str, frame: NDArray[np.uint8
 
 
 def test_the_files_of_the_page_name_no_other_host() -> None:
-    for path in WEB.iterdir():
+    for path in STATIC.iterdir():
         addresses = set(re.findall(r"(?:https?:)?//[\w.-]+\.[\w./-]+", path.read_text(encoding="utf-8")))
         assert addresses <= {"http://www.w3.org/2000/svg"}, path.name  # a name of the language, never fetched
-    page = (WEB / "index.html").read_text(encoding="utf-8")
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"<script(?![^>]*src=)|<style|\son\w+=|\sstyle=", page)
 
 

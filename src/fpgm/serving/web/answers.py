@@ -13,12 +13,12 @@ from PIL import Image
 
 from fpgm.data.synthetic import DOMAINS, phantom
 from fpgm.serving.findings import Mask, Plane, describe
-from fpgm.serving.messages import Alignment, Output, Polyp, Prediction
 from fpgm.serving.pictures import mask_picture, overlay, probability_picture
 from fpgm.serving.predictor import Predictor
+from fpgm.serving.web.messages import Alignment, Output, Polyp, Prediction
 
 if TYPE_CHECKING:
-    from fpgm.serving.alignment import View
+    from fpgm.serving.web.alignment import View
 
 EXAMPLES = tuple(DOMAINS)
 EXAMPLE_SEED, EXAMPLE_SIZE = 8, 384  # not the seed of the demo's training images

@@ -73,7 +73,7 @@ def frame_name(name: str, number: int) -> str:
     return f"{name}/{number + 1:06d}"
 
 
-class Record:
+class PredictionRecord:
     """The entries of a folder of results, by image; lines that were cut short or are not ours are dropped.
 
     Attributes:

@@ -76,7 +76,7 @@ class Alignment(BaseModel):
     prior_profile: list[float] | None = Field(description="the same of the prior; null for the low-pass filter")
 
 
-class Problem(BaseModel):
+class ErrorMessage(BaseModel):
     """Why a request was refused."""
 
     detail: str = Field(description="one sentence for a person")
