@@ -58,7 +58,8 @@ def make_side(pool: Pool, name: str, folder: Path, workers: int) -> Callable[[],
     from torch import Tensor, nn
 
     from fpgm.evaluation import evaluate_pools
-    from fpgm.report.reading.scores import METRICS, RELEASED, read_scores, summarise
+    from fpgm.runs.scores import METRICS, RELEASED, read_scores
+    from fpgm.runs.summary import summarise
 
     class Red(nn.Module):
         def forward(self, image: Tensor) -> Tensor:

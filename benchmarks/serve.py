@@ -30,9 +30,9 @@ FLAT = 1.1  # of the memory's median in the last third over that in the first th
 
 def make_run(folder: Path, size: int) -> Path:
     """Write a model of the paper's UNet."""
-    from fpgm.card import ModelCard
     from fpgm.model import save_model
     from fpgm.nets import build
+    from fpgm.runs.card import ModelCard
 
     save_model(folder / "model", build("unet"), ModelCard(net="unet", arguments={}, size=size, training={}))
     return folder

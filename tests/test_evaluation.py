@@ -18,9 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fpgm import evaluation
-from fpgm.card import ModelCard
 from fpgm.cli import main
-from fpgm.config import RunConfig, resolve
 from fpgm.data.batches.pool import Pool
 from fpgm.data.parallel import Workers
 from fpgm.data.splits.protocols import draw
@@ -28,11 +26,10 @@ from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
 from fpgm.evaluation import Row, compare, evaluate, evaluate_run, held_out, predict_masks, score, write_rows
 from fpgm.metrics import pair_metrics
-from fpgm.model import load_model, save_model
-from fpgm.nets import build
+from fpgm.model import load_model
+from tests.runs.making import make_run, ship
 
 CPU = torch.device("cpu")
-NET = {"channels": [2, 2, 4, 4, 4]}
 PHANTOMS = [f"phantom-{letter}" for letter in "abcdef"]
 
 
@@ -52,25 +49,6 @@ class Bright(nn.Module):
 @pytest.fixture
 def pool(phantom_store: Path) -> Pool:
     return Pool(open_stores(phantom_store), Split.load(phantom_store / "splits" / "strict-0").test)
-
-
-def ship(run: Path, seed: int, size: int = 64) -> None:
-    """Give the run a network with the weights of a seed."""
-    torch.manual_seed(seed)
-    net = build("unet", **NET)
-    data = RunConfig.load(run / "config.yaml").data
-    training = {"train_sha256": Split.load(data.store / "splits" / data.split).train_sha256()}
-    save_model(run / "model", net, ModelCard(net="unet", arguments=NET, size=size, training=training))
-
-
-def make_run(run: Path, store: Path) -> Path:
-    """Write what evaluation and reports need of a finished run."""
-    settings = [f"net.arguments={json.dumps(NET)}", "train.iterations=40"]
-    config = resolve("mini", "supervised", {"store": store, "split": "strict-0", "labeled": "16"}, settings)
-    config.save(run / "config.yaml")
-    (run / "metrics.csv").write_text("step,loss\n")
-    ship(run, seed=1)  # of this network, seed 1 finds something, not everything
-    return run
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from fpgm._version import __version__
-from fpgm.files import write_text
 from fpgm.methods import METHODS
+from fpgm.runs.config import flatten, read_yaml, write_config
 
 Preset = Literal["paper", "mini"]
 
@@ -91,16 +90,26 @@ class RunConfig(Part):
     train: TrainConfig = TrainConfig()
 
     def save(self, path: Path) -> None:
-        """Write YAML that `load` reads."""
-        write_text(path, yaml.safe_dump(self.model_dump(mode="json", serialize_as_any=True), sort_keys=False))
+        """Write ``config.yaml``: all settings, and which of them depart from the preset."""
+        write_config(path, {**self._record(), "departs": self.departures()})
 
     @classmethod
     def load(cls, path: Path) -> RunConfig:
         """Read a run's `config.yaml`."""
-        record = _read_yaml(path.read_bytes(), str(path))
+        record = read_yaml(path.read_bytes(), str(path))
         if not isinstance(record, dict) or str(record.get("method")) not in METHODS:
             raise ValueError(f"{path} is not the configuration of a run: it names no method of this version")
-        return _build(record, str(path))
+        return _build({key: value for key, value in record.items() if key != "departs"}, str(path))
+
+    def departures(self) -> list[str]:
+        """Return the dotted keys of the settings that differ from the preset's, where the preset has one."""
+        data = self.data.model_dump(include={"store", "split", "labeled"})
+        usual = flatten(resolve(self.preset, self.method, data)._record())
+        own = flatten(self._record())
+        return [key for key in own if key != "version" and (key not in usual or own[key] != usual[key])]
+
+    def _record(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", serialize_as_any=True)
 
 
 def paper(method: str) -> dict[str, Any]:
@@ -147,7 +156,7 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
         if key not in valid:
             raise ValueError(f"there is no setting {key!r}; {_near(key, valid)}")
         section, _, name = key.partition(".")
-        record.setdefault("arguments" if section == "method" else section, {})[name] = _read_yaml(text, setting)
+        record.setdefault("arguments" if section == "method" else section, {})[name] = read_yaml(text, setting)
         if key == "net.name":
             record["net"]["arguments"] = {}  # a preset's arguments are those of its own network
     return _build(record, "the settings")
@@ -181,7 +190,7 @@ def arguments_model(method: str) -> type[Part]:
 
 def differences(old: RunConfig, new: RunConfig) -> list[str]:
     """Return a line for each field that two configurations do not share, and none for what may change."""
-    left, right = (_flat(config.model_dump(mode="json", serialize_as_any=True)) for config in (old, new))
+    left, right = flatten(old._record()), flatten(new._record())
     return [
         f"{key}: {left.get(key)!r} -> {right.get(key)!r}"
         for key in sorted(left.keys() | right.keys())
@@ -193,21 +202,6 @@ def _near(name: str, valid: Iterable[str]) -> str:
     known = list(valid)
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     return f"near it: {', '.join(close)}" if close else f"there are: {', '.join(known)}"
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in record.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
-
-
-def _read_yaml(text: str | bytes, source: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except Exception as error:  # a wrong tag makes the reader raise anything, e.g. a KeyError for `!!bool x`
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise ValueError(f"{source} is not readable YAML: {reason}") from None
 
 
 def _build(record: dict[str, Any], source: str) -> RunConfig:

@@ -73,3 +73,13 @@ class Diary:
 
     def waiting(self, count: int) -> None:
         self.lines.append(f"waiting {count}")
+
+
+# a program that holds a lock file until it is sent a line
+HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("held", flush=True)
+    sys.stdin.readline()
+"""

@@ -17,15 +17,7 @@ from fpgm.experiments import cells as on_disk
 from fpgm.experiments import runner
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.runner import Here, Steps, run
-from tests.experiments.making import STEPS, Diary, cell, evaluate, notes, train
-
-HOLD = """
-import fcntl, sys
-with open(sys.argv[1], "w") as file:
-    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    print("held", flush=True)
-    sys.stdin.readline()
-"""
+from tests.experiments.making import HOLD, STEPS, Diary, cell, evaluate, notes, train
 
 
 def states(cells: list[Cell], diary: Diary | None = None) -> dict[str, str]:

@@ -23,8 +23,8 @@ from fpgm.data.raw.layouts import recognise
 from fpgm.data.raw.prepare import build
 from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
-from tests.cli.test_reproduce import command as reproduce
-from tests.cli.test_reproduce import runs
+from tests.cli.making import command as reproduce
+from tests.cli.making import runs
 from tests.data.pictures import bundle, content, disc, save
 from tests.faults.making import alive, alone, children, drafts, kill_at, wait, works
 from tests.training.test_run import arguments, same, start, wait_for_step

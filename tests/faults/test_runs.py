@@ -15,7 +15,7 @@ import pytest
 
 from fpgm.cli import main
 from tests.data.pictures import content
-from tests.experiments.test_runner import HOLD
+from tests.experiments.making import HOLD
 from tests.faults.making import children, refusal, works
 from tests.training.test_run import arguments, rows, same, start, wait_for_step
 

@@ -23,9 +23,9 @@ from hypothesis import example
 from hypothesis import strategies as st
 
 from fpgm import cli
-from fpgm.card import read_card
 from fpgm.config import resolve
 from fpgm.data.splits.split import Split
+from fpgm.runs.card import read_card
 from tests.data.pictures import bundle
 from tests.fuzz.making import fuzz
 from tests.serving.running import make_run

@@ -23,29 +23,13 @@ from fpgm.data.store import StoredImage
 from fpgm.serving.folders.inputs import find_sources, open_frames
 from fpgm.serving.folders.predict import predict_files
 from fpgm.serving.predictor import Predictor
-from tests.data.pictures import disc, encoded, scene
-from tests.fuzz.making import fuzz, spoiled
+from tests.data.pictures import disc, encoded
+from tests.fuzz.making import fuzz
+from tests.fuzz.pictures import ANY, GOOD, MOVING, strip
 from tests.serving.making import Red
 
-MOVING = [Image.fromarray(scene(seed, 12, 16)) for seed in range(3)]
-TAGS = Image.Exif()
-TAGS[0x0112] = 6
-GOOD = [
-    *(encoded(MOVING[0], format) for format in ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF")),
-    *(encoded(MOVING[0], format, save_all=True, append_images=MOVING[1:]) for format in ("GIF", "WEBP", "TIFF", "PNG")),
-    *(encoded(MOVING[0], "TIFF", compression=packing) for packing in ("tiff_lzw", "jpeg", "tiff_deflate")),
-    *(encoded(MOVING[0].convert(mode), "PNG") for mode in ("1", "L", "LA", "P", "RGBA", "I;16")),
-    *(encoded(MOVING[0].convert(mode), "TIFF") for mode in ("CMYK", "F", "I", "LAB", "YCbCr")),
-    encoded(MOVING[0], "JPEG", exif=TAGS, progressive=True),
-    encoded(MOVING[0].convert("CMYK"), "JPEG"),
-]
-ANY = st.one_of(spoiled(GOOD), st.binary(max_size=64), st.sampled_from(GOOD))
 SUFFIXES = st.sampled_from([".png", ".gif", ".tif", ".jpg", ".webp", ".bmp", ".dat"])
 SCRATCH = tempfile.TemporaryDirectory()  # until the tests end
-
-
-def strip(width: int) -> bytes:
-    return encoded(Image.new("L", (width, 1)))
 
 
 def pages(second: Image.Image) -> bytes:

@@ -16,14 +16,14 @@ import torch
 from hypothesis import example
 from hypothesis import strategies as st
 
-from fpgm.card import read_card
 from fpgm.config import RunConfig, resolve
 from fpgm.data.pictures import read_hdf5, read_picture
 from fpgm.data.raw.layouts import own_folders
 from fpgm.data.splits.split import Split
 from fpgm.data.store import Store
 from fpgm.report.plots.panels import read_masks
-from fpgm.report.reading.results import read_result
+from fpgm.runs.card import read_card
+from fpgm.runs.results import read_result
 from fpgm.serving.folders.inputs import Source, claims, distinct, find_sources
 from fpgm.serving.folders.record import PredictionRecord
 from fpgm.serving.predictor import load_predictor

@@ -27,7 +27,7 @@ from fpgm.serving.web.app import STATIC, create_app
 from fpgm.serving.web.limits import Limits
 from tests.data.pictures import encoded
 from tests.fuzz.making import fuzz
-from tests.fuzz.test_pictures import ANY, strip
+from tests.fuzz.pictures import ANY, strip
 from tests.serving.making import Red
 
 NUMBERS = st.one_of(

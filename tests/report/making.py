@@ -15,9 +15,9 @@ import yaml
 from numpy.typing import NDArray
 
 from fpgm import __version__
+from fpgm.config import resolve
 from fpgm.metrics import pair_metrics
-from fpgm.report.reading.paper import plain_fpgm
-from fpgm.report.reading.results import Result, read_result
+from fpgm.runs.results import Result, read_result
 
 Masks = NDArray[np.bool_]
 HEADER = "id,dice,jaccard,hd95,asd,released_dice,released_jaccard,released_hd95,released_asd,predicted,true"
@@ -56,11 +56,14 @@ def write_run(
     """
     size = next(iter(found.values())).shape[-1]
     split = f"{protocol}-{left_out.lower()}-0" if left_out else f"{protocol}-0"
+    usual = resolve(preset, "fpgm", {"store": store, "split": split}).arguments.model_dump(mode="json")
+    usual, given = usual if method == "fpgm" else {}, dict(arguments or {})
     config = {
         "version": __version__,
         "preset": preset,
         "method": method,
-        "arguments": {**(plain_fpgm(preset) if method == "fpgm" else {}), **(arguments or {})},
+        "departs": [f"arguments.{name}" for name in given if name not in usual or usual[name] != given[name]],
+        "arguments": {**usual, **given},
         "data": {"store": str(store), "split": split, "labeled": labeled, "workers": 1},
         "net": {"name": "unet", "arguments": {}},
         "optimizer": {"name": "adamw", "lr": 0.001, **(optimizer or {})},

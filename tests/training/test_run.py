@@ -15,10 +15,10 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from fpgm.card import read_card
 from fpgm.cli import main
 from fpgm.model import load_model
 from fpgm.nets import UNet
+from fpgm.runs.card import read_card
 from fpgm.spectrum import FrequencyPrior
 
 SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]

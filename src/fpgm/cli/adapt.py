@@ -43,8 +43,8 @@ def adapt(
         batch_size: frames in a pass.
         json: print JSON for programs.
     """
+    from fpgm.runs.site import warn_of_site
     from fpgm.serving import adapt as work
-    from fpgm.serving.site import warn_of_site
 
     with progress_bars() as bar:
         adapted = work.adapt(
@@ -71,7 +71,7 @@ def adapt(
 
 def _show(adapted: Adapted, warnings: list[str], out: Path) -> None:
     from fpgm.data.names import printable
-    from fpgm.serving.site import describe_site
+    from fpgm.runs.site import describe_site
 
     site, output = adapted.card.statistics.site, console()
     assert site is not None

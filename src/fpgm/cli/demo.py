@@ -38,7 +38,7 @@ def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS, seed: int = 
     from fpgm.cli.terminal import console
     from fpgm.data.store import open_stores
     from fpgm.report.pages.report import write_report
-    from fpgm.report.reading.results import read_result
+    from fpgm.runs.results import read_result
 
     output, began = console(), time.monotonic()
     split = draw_store(out)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fpgm.report.reading.results import Result
+    from fpgm.runs.results import Result
 
 
 def report(runs: list[Path], *, out: Path = Path("report")) -> int:
@@ -36,7 +36,8 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
 
 def _read(paths: list[Path]) -> tuple[list[Result], list[str]]:
     """Read all runs at or below the paths, each once, and say what could not be read."""
-    from fpgm.report.reading.results import find_runs, read_result
+    from fpgm.runs.folder import find_runs
+    from fpgm.runs.results import read_result
 
     folders: dict[Path, Path] = {}
     results, problems = [], []

@@ -22,6 +22,7 @@ from fpgm.data.splits.protocols import Protocol, draw
 from fpgm.data.splits.split import Split, slug, split_name
 from fpgm.data.store import open_stores
 from fpgm.methods import METHODS
+from fpgm.runs.folder import RunFolder
 
 Table = Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "ablation-teacher", "hospitals"]
 PAPER: tuple[Table, ...] = ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma")
@@ -240,7 +241,7 @@ def hospital_folds(store: Path) -> list[Fold]:
 def check(cells: Iterable[Cell]) -> None:
     """Refuse settings that make no run, and folders whose run was started with others."""
     for cell in cells:
-        config, path = cell.config(), cell.folder / "config.yaml"
+        config, path = cell.config(), RunFolder(cell.folder).config
         changed = differences(RunConfig.load(path), config) if path.is_file() else []
         if changed:
             raise ValueError(

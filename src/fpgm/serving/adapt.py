@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
-from fpgm.card import ModelCard, Site, Statistics
 from fpgm.data.manifest import MANIFEST
 from fpgm.data.names import natural, printable
 from fpgm.data.pictures import Refused, prepare_image, prepare_mask, read_mask, read_picture
@@ -28,10 +27,10 @@ from fpgm.evaluation import predict_masks
 from fpgm.metrics import pair_metrics
 from fpgm.model import choose_device, load_model, save_model
 from fpgm.nets.statistics import ImageBatches, Moments, blend, distance, estimate, has_batchnorm, moments, shift
+from fpgm.runs.card import ModelCard, Site, Statistics
+from fpgm.runs.site import TOLERANCE
 from fpgm.serving.folders.inputs import Source, find_sources, open_frames
 from fpgm.serving.folders.predict import Skipped
-from fpgm.serving.model_card import write_adapted_card
-from fpgm.serving.site import TOLERANCE
 
 Pixels = NDArray[np.uint8]
 Advance = Callable[[str, int, int], None]
@@ -285,8 +284,7 @@ def _write(out: Path, net: nn.Module, card: ModelCard, base: Path) -> ModelCard:
     draft = out.with_name(f".{out.name}.{os.getpid()}.part")
     draft.mkdir()
     try:
-        written = save_model(draft, net, card)
-        write_adapted_card(draft, base)
+        written = save_model(draft, net, card, base=base)
         draft.replace(out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

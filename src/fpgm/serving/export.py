@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
-from fpgm.card import ModelCard
 from fpgm.data.pictures import prepare_image
 from fpgm.data.synthetic import DOMAINS, MAX_SIZE, MIN_SIZE, phantom
 from fpgm.files import atomic_path
 from fpgm.model import load_model
+from fpgm.runs.card import ModelCard
 from fpgm.serving.onnx_engine import CARD, DIGEST, IMAGE, LOGITS, UNSEALED, OnnxEngine, seal
 from fpgm.serving.torch_engine import TorchEngine, foreground
 

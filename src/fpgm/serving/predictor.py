@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fpgm.card import ModelCard
 from fpgm.data.pictures import prepare_image, read_picture
+from fpgm.runs.card import ModelCard
 from fpgm.serving.findings import Finding, Mask, Plane, clean, describe
 
 __all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predictor", "describe", "load_predictor"]

@@ -25,6 +25,7 @@ from fpgm.methods import Method, Stage, Step
 from fpgm.methods.base import Given
 from fpgm.methods.blocks import averaging_decay, frozen_copy, move_teacher
 from fpgm.report.plots.predictions import prediction_figure
+from fpgm.runs.folder import RunFolder
 from fpgm.training import checkpoint
 from fpgm.training.schedules import Schedule, first_steps, learning_rate, step_generator, step_seed
 from fpgm.training.telemetry import Telemetry
@@ -123,7 +124,7 @@ class Trainer:
     @property
     def last(self) -> Path:
         """The file of the newest checkpoint."""
-        return self.folder / "checkpoints" / "last.safetensors"
+        return RunFolder(self.folder).checkpoints / "last.safetensors"
 
     def best(self, stage: Stage | None = None) -> Path:
         """The file of the checkpoint with the best validation Dice of a stage, the last one if not given.
@@ -131,7 +132,7 @@ class Trainer:
         Each stage has its own, so that a run taken up before a switch finds what the switch needs.
         """
         name = "best" if stage in (None, self.method.stages[-1]) else f"best-{stage.name}"
-        return self.folder / "checkpoints" / f"{name}.safetensors"
+        return RunFolder(self.folder).checkpoints / f"{name}.safetensors"
 
     def fit(self, train: Stream, validation: Pool, telemetry: Telemetry, workers: int = 1) -> None:
         """Run all steps that are left; raise `Stopped` if asked to stop before the end."""

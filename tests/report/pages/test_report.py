@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fpgm.report.pages.report import write_report
-from fpgm.report.reading.results import Result
 from fpgm.report.tables.score_table import NOTICE
+from fpgm.runs.results import Result
 from tests.report.making import bars, write_run, write_store
 
 KVASIR = "Kvasir-SEG"

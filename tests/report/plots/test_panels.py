@@ -11,8 +11,8 @@ from PIL import Image
 
 from fpgm.report.plots.panels import Panel, collect, panel_figure, read_images, read_masks
 from fpgm.report.reading.groups import grouped
-from fpgm.report.reading.results import Result
 from fpgm.report.reading.studies import studies
+from fpgm.runs.results import Result
 from tests.report.making import bars, write_run, write_store
 
 KVASIR = "Kvasir-SEG"

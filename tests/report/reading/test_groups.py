@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fpgm.report.reading.groups import grouped, labels
-from fpgm.report.reading.results import Result
+from fpgm.runs.results import Result
 from tests.report.making import bars, write_run
 
 TRUTH = {"Kvasir-SEG": bars(8, 8)}

@@ -11,12 +11,12 @@ import pytest
 
 from fpgm.report.pages.report import write_report
 from fpgm.report.reading.groups import grouped
-from fpgm.report.reading.results import Result, read_result
 from fpgm.report.reading.studies import studies
 from fpgm.report.tables.formats import Table
 from fpgm.report.tables.hospitals import HospitalStudy, hospital_significance, hospital_studies, hospital_table
 from fpgm.report.tables.score_table import score_table
 from fpgm.report.tables.significance import signed_rank
+from fpgm.runs.results import Result, read_result
 from tests.report.making import bars, write_run
 
 Widths = dict[str, list[int]]

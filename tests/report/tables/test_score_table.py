@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from fpgm.report.reading.groups import Group, grouped
-from fpgm.report.reading.results import Result
 from fpgm.report.reading.studies import Study, studies
 from fpgm.report.tables.formats import Table
 from fpgm.report.tables.score_table import NOTICE, measure, score_table
+from fpgm.runs.results import Result
 from tests.report.making import bars, write_run
 
 KVASIR = "Kvasir-SEG"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from fpgm.report.reading.groups import Row, grouped
-from fpgm.report.reading.results import Result
 from fpgm.report.reading.studies import studies
 from fpgm.report.tables.formats import Table
 from fpgm.report.tables.significance import compare, holm, paired, signed_rank, significance_table
+from fpgm.runs.results import Result
 from tests.report.making import bars, write_run
 
 KVASIR = "Kvasir-SEG"

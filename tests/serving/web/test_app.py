@@ -19,8 +19,8 @@ from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 from PIL import Image
 
-from fpgm.card import ModelCard
 from fpgm.data.synthetic import phantom
+from fpgm.runs.card import ModelCard
 from fpgm.serving.predictor import Predictor
 from fpgm.serving.web import answers
 from fpgm.serving.web.alignment import Aligner

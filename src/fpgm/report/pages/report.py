@@ -12,7 +12,6 @@ from fpgm.report.plots.curves import POINTS, curves_figure, gamma_figure
 from fpgm.report.plots.panels import collect, panel_figure
 from fpgm.report.reading.groups import Group, grouped, labels
 from fpgm.report.reading.paper import CAUTION, SHARES
-from fpgm.report.reading.results import Result
 from fpgm.report.reading.studies import Study, studies
 from fpgm.report.tables.formats import Cell, Line, Table, html, join, prose, texts
 from fpgm.report.tables.hospitals import READING as HOSPITALS
@@ -20,6 +19,7 @@ from fpgm.report.tables.hospitals import HospitalStudy, hospital_significance, h
 from fpgm.report.tables.score_table import READING, notice, score_table
 from fpgm.report.tables.significance import READING as TESTS
 from fpgm.report.tables.significance import significance_table
+from fpgm.runs.results import Result
 
 _STYLE = """
 h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 2.2rem; }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 import h5py
 import numpy as np
@@ -15,9 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fpgm.report.plots.predictions import PREDICTION, TRUTH, save_figure
+from fpgm.report.plots.predictions import PREDICTION, TRUTH
+from fpgm.report.plots.saving import save_figure
 from fpgm.report.reading.groups import Group, Row
 from fpgm.report.reading.studies import Study
+from fpgm.runs.evaluation import read_masks
 
 Pixels = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
@@ -132,17 +132,6 @@ def read_images(store: Path, dataset: str, ids: Sequence[str]) -> tuple[Pixels, 
         images = np.stack([file["images"][rows[id_]] for id_ in ids])
         masks = np.stack([file["masks"][rows[id_]] for id_ in ids]) > 0
     return images, masks
-
-
-def read_masks(run: Path, dataset: str, size: int) -> Mask:
-    """Read the masks (N, S, S) that a run found, in the order of its scores."""
-    path = run / "evaluation" / f"{dataset}.npz"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            packed = file["masks"]
-    except (EOFError, BadZipFile, zlib.error, ValueError, KeyError) as error:
-        raise ValueError(f"{path} is damaged ({error}); make it again with `fpgm evaluate {run}`") from None
-    return np.unpackbits(packed, axis=-1, count=size).astype(bool)
 
 
 def _of_dataset(rows: Mapping[str, Row], dataset: str) -> list[Panel]:

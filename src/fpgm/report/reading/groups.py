@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from fpgm.report.reading.paper import DATASETS, METHODS, plain_fpgm
-from fpgm.report.reading.results import Result, Scores, pooled
+from fpgm.report.reading.paper import DATASETS, METHODS
+from fpgm.runs.config import flatten
+from fpgm.runs.results import Result
+from fpgm.runs.scores import Scores, pooled
 
 # Settings that say where, how often or under which seed, or that a group shares anyway: they make no other row.
 _NO_VARIANT = {
     "version",
+    "departs",
     "preset",
     "method",
     "data.store",
@@ -107,10 +110,8 @@ class Row:
 
     @property
     def departures(self) -> list[str]:
-        """The keys of the arguments in which a row of FPGM differs from its preset's."""
-        plain = {f"arguments.{name}": value for name, value in plain_fpgm(self.results[0].preset).items()}
-        own = [key for key in self.settings if key.startswith("arguments.")]
-        return [key for key in own if key not in plain or plain[key] != self.settings[key]]
+        """The keys of the method's arguments that depart from the preset's."""
+        return [key for key in self.results[0].config["departs"] if key.startswith("arguments.")]
 
     def scores(self, dataset: str) -> dict[int, Scores]:
         """Return the scores by seed of the runs that were evaluated on a data set."""
@@ -190,7 +191,7 @@ def labels(rows: Sequence[Row]) -> list[str]:
 
 def variant_settings(result: Result) -> dict[str, Any]:
     """Flatten a configuration to the settings that make a row another one."""
-    flat = _flat(result.config)
+    flat = flatten(result.config)
     return {key: value for key, value in flat.items() if key not in _NO_VARIANT}
 
 
@@ -240,10 +241,3 @@ def _group(setting: Setting, results: Sequence[Result]) -> Group:
 def _differing(rows: Sequence[Row], *, arguments: bool) -> list[str]:
     keys = dict.fromkeys(key for row in rows for key in row.settings if key.startswith("arguments.") == arguments)
     return [key for key in keys if any(row.settings.get(key) != rows[0].settings.get(key) for row in rows)]
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in record.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat

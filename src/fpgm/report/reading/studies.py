@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from fpgm.report.reading.groups import Group, Row, labels
-from fpgm.report.reading.paper import FPGM, LOSSES, METHODS, PRIORS
+from fpgm.report.reading.paper import LOSSES, METHODS, PRIORS
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,13 @@ def _prior(family: Sequence[Row]) -> Study:
 def _gamma(family: Sequence[Row]) -> Study:
     rows = sorted(family, key=lambda row: float(row.arguments["gamma"]))
     entries = tuple(Entry(f"γ = {row.arguments['gamma']}", "", row) for row in rows)
-    reference = next((entry for entry in entries if entry.row.arguments["gamma"] == FPGM["gamma"]), None)
+    reference = next((entry for entry in entries if "arguments.gamma" not in entry.row.departures), None)
     return Study("gamma", "Guidance strength γ of FPGM" + _beside(family, ("gamma",)), entries, (), reference)
 
 
 def _is_loss_row(row: Row) -> bool:
-    """Whether each term has the paper's weight or none; other weights are variants like any other."""
-    return all(row.arguments.get(name) in (0, FPGM[name]) for name in ("unsup", "freq"))
+    """Whether each term has the preset's weight or none; other weights are variants like any other."""
+    return all(row.arguments.get(name) == 0 or f"arguments.{name}" not in row.departures for name in ("unsup", "freq"))
 
 
 def _families(rows: Sequence[Row], axis: Collection[str]) -> list[list[Row]]:

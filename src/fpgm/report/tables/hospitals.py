@@ -13,12 +13,12 @@ import numpy as np
 
 from fpgm.report.reading.groups import Group, Row, Setting, labels, rank
 from fpgm.report.reading.paper import COPIES, DATASETS
-from fpgm.report.reading.results import Scores, false_alarms, missed, pooled
 from fpgm.report.reading.studies import Study
 from fpgm.report.tables.formats import Cell, Line, Table, join
 from fpgm.report.tables.score_table import ABSENT, CHOICE, NAMES, Figure, is_best, missed_of_all, notice, summed_up
 from fpgm.report.tables.significance import READING as TESTS
 from fpgm.report.tables.significance import comparison, comparison_table, corrected
+from fpgm.runs.scores import Scores, false_alarms, missed, pooled
 
 BySeed = Mapping[int, Scores]
 MEAN, SEEN = "mean over unseen hospitals", "seen hospitals, test images"

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fpgm.report.reading.groups import Group, Row
 from fpgm.report.reading.paper import CAUTION, DATASETS, SIZE, UNSEEN, paper_figures
-from fpgm.report.reading.results import METRICS, Scores, false_alarms, missed
 from fpgm.report.reading.studies import Entry, Study
 from fpgm.report.tables.formats import Cell, Line, Table, join
+from fpgm.runs.scores import METRICS, Scores, false_alarms, missed
 
 NOTICE = (
     "These are phantom images, drawn by the program. The figures show that everything works together and how methods "

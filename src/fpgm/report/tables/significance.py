@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata, wilcoxon
 
 from fpgm.report.reading.groups import Group, Setting
-from fpgm.report.reading.results import Scores, Summary, summarise
 from fpgm.report.reading.studies import Study
 from fpgm.report.tables.formats import Cell, Line, Table, join
 from fpgm.report.tables.score_table import notice, table_name
+from fpgm.runs.scores import Scores
+from fpgm.runs.summary import Summary, summarise
 
 LEVEL = 0.05
 READING = (

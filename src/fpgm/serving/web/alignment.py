@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from fpgm.data.pictures import prepare_image
+from fpgm.runs.folder import RunFolder
 from fpgm.serving.web.messages import Prior, Reconstruction
 from fpgm.spectrum import FrequencyPrior, align, amplitude, generic_profile, low_pass, radial_profile, resample
 
@@ -58,7 +59,7 @@ class Aligner:
     @classmethod
     def of_run(cls, run: Path, size: int) -> Aligner:
         """Take the prior of a run folder, if it has one."""
-        path = run / "prior.json"
+        path = RunFolder(run).prior
         return cls(size, FrequencyPrior.load(path) if path.is_file() else None)
 
     @property

@@ -17,8 +17,8 @@ from PIL import Image
 from starlette.requests import ClientDisconnect
 
 from fpgm._version import __version__
+from fpgm.runs.site import summarise_statistics
 from fpgm.serving.predictor import Predictor
-from fpgm.serving.site import summarise_statistics
 from fpgm.serving.web import answers
 from fpgm.serving.web.api_page import api_page
 from fpgm.serving.web.limits import Limits, Queue, read_body, read_upload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fpgm.card import Site, Statistics
+from fpgm.runs.card import Site, Statistics
 
 TOLERANCE = 0.1  # standard deviations from the statistics of all frames, up to which fewer frames are enough
 LARGE_SHIFT = 0.25  # standard deviations; sites that were in the training lie at about 0.1, unseen ones at 0.3

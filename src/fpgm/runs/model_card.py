@@ -7,20 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from fpgm.card import ModelCard, read_card
 from fpgm.data.catalog import find
 from fpgm.data.pictures import RULES
 from fpgm.data.splits.split import PARTS, Split
 from fpgm.files import write_text
-from fpgm.report.reading.results import METRICS, Result, Scores, false_alarms, missed, read_result, summarise
-from fpgm.serving.site import describe_site, summarise_statistics, warn_of_site
+from fpgm.runs.card import ModelCard, read_card
+from fpgm.runs.config import read_config
+from fpgm.runs.folder import RunFolder
+from fpgm.runs.results import Result, read_result
+from fpgm.runs.scores import METRICS, Scores, false_alarms, missed
+from fpgm.runs.site import describe_site, summarise_statistics, warn_of_site
+from fpgm.runs.summary import summarise
 
 MODEL_CARD = "MODEL_CARD.md"
 NOT_CLINICAL = (
-    "**Not for clinical use.** This is a research model. It is no medical device, nobody has validated it on patients, "
-    "and no diagnosis or treatment may rest on what it shows or fails to show."
+    "**Not for clinical use.** This is a research model. It is not a medical device, nobody has validated it on "
+    "patients, and no diagnosis or treatment may rest on what it shows or fails to show."
 )
 _PHANTOM = (
     "It was trained on phantom images, drawn by a program: it shows that everything works together, and its figures "
@@ -33,7 +35,7 @@ _LIMITS = (
     "instruments or surgery can make it fail without a sign; results on unseen data sets show how far that went here.",
     "The public data sets hold chosen frames, nearly all with a polyp: how often it calls a healthy wall a polyp in a "
     "whole examination is not known.",
-    "One training from one seed; others differ by chance. Intervals are over images; frames of one video are alike.",
+    "One training from one seed; others differ. Intervals are over images; frames of one video are alike.",
 )
 _BEFORE = "These figures are of the model before its statistics were replaced. "
 _ONE_SITE = (
@@ -42,51 +44,42 @@ _ONE_SITE = (
 )
 
 
-def write_model_card(run: Path, store: Path | None = None) -> Path:
-    """Write ``model/MODEL_CARD.md`` from what the run folder holds so far, and return its path.
+def write_model_card(folder: Path, *, base: Path | None = None, store: Path | None = None) -> Path:
+    """Write ``MODEL_CARD.md`` of a model folder from ``model.json`` and the run's files, and return its path.
+
+    With an evaluation of the run's weights, its figures are in the card.
 
     Args:
-        run: folder of a finished run; with an evaluation of its weights, their figures are in the card.
-        store: the store with the run's split; the one it was trained on if not given. If it is gone, so are the counts.
+        folder: model folder.
+        base: run folder or model folder that the model was adapted from, if it was; what the files of its run say of
+            data, training and results is said in the card too.
+        store: store with the run's split; the one it was trained on if not given. If it is gone, so are the counts.
     """
-    config = _config(run)
-    card, result = read_card(run / "model"), _result(run)
-    split = _split(store or Path(config["data"]["store"]), str(config["data"]["split"]))
-    sections = (
-        _head(card, config["method"], "RUN"),
-        _data(card, config, split),
-        _training(card, config),
-        _results(result),
-        _limits(split, result),
-    )
-    path, text = run / "model" / MODEL_CARD, "\n\n".join(sections) + "\n"
+    card, run = read_card(folder), _run_of(base or folder)
+    sections = [_head(card, str(card.training.get("method", card.net)), "MODEL" if base or run is None else "RUN")]
+    sections += [_site(card)] if card.statistics.site else []
+    split = result = None
+    if run:
+        config, result = read_config(run), _result(run)
+        split = _split(store or Path(config["data"]["store"]), str(config["data"]["split"]))
+        sections += [_data(card, config, split), _training(read_card(RunFolder(run).model), config)]
+        if result or not base:
+            sections.append(_results(result, _BEFORE if base else ""))
+    elif card.training:
+        sections.append(f"## Training\n\n{_settings(card.training)}")
+    sections.append(_limits(split, result, *([_ONE_SITE] if card.statistics.site else [])))
+    path, text = folder / MODEL_CARD, "\n\n".join(sections) + "\n"
     if not (path.is_file() and path.read_bytes() == text.encode()):  # a finished run may be on a disk that is read-only
         write_text(path, text)
     return path
 
 
-def write_adapted_card(folder: Path, base: Path) -> Path:
-    """Write the ``MODEL_CARD.md`` of a model that `fpgm adapt` has made, and return its path.
-
-    Args:
-        folder: its model folder.
-        base: run folder or model folder of the model that was adapted; with a run at hand, what its card says of data,
-            training and results is said here too.
-    """
-    card = read_card(folder)
-    sections = [_head(card, str(card.training.get("method", card.net)), "MODEL"), _site(card)]
-    split = result = None
-    run = base.parent if base.resolve().name == "model" and not (base / "config.yaml").is_file() else base
-    if (run / "config.yaml").is_file():
-        config, result = _config(run), _result(run)
-        split = _split(Path(config["data"]["store"]), str(config["data"]["split"]))
-        sections += [_data(card, config, split), _training(read_card(run / "model"), config)]
-        sections += [_results(result, _BEFORE)] if result else []
-    elif card.training:
-        sections.append(f"## Training\n\n{_settings(card.training)}")
-    path = folder / MODEL_CARD
-    write_text(path, "\n\n".join((*sections, _limits(split, result, _ONE_SITE))) + "\n")
-    return path
+def _run_of(folder: Path) -> Path | None:
+    """Return the run folder that a folder is, or whose model folder it is; None of a model without a run."""
+    if RunFolder(folder).config.is_file():
+        return folder
+    above = folder.resolve().parent
+    return above if RunFolder(above).config.is_file() and RunFolder(above).model == folder.resolve() else None
 
 
 def _site(card: ModelCard) -> str:
@@ -101,18 +94,6 @@ def _site(card: ModelCard) -> str:
         text += f" {card.statistics.own:.0%} of the statistics are each image's own."
     notes = "".join(f"\n\n**Note:** {warning}." for warning in warn_of_site(site))
     return f"## Statistics of a site\n\n{text}\n\n{_bullets(describe_site(site))}{notes}"
-
-
-def _config(run: Path) -> dict[str, Any]:
-    path = run / "config.yaml"
-    if not path.is_file():
-        raise FileNotFoundError(f"{run} is not a run: it has no config.yaml; `fpgm train` makes runs")
-    try:
-        config = yaml.safe_load(path.read_bytes())
-        sections = {name: dict(config[name]) for name in ("arguments", "data", "optimizer", "train")}
-        return {"method": config["method"], "preset": config["preset"], **sections}
-    except (yaml.YAMLError, LookupError, TypeError, ValueError):
-        raise ValueError(f"{path} is not the configuration of a run: copy the whole folder again") from None
 
 
 def _result(run: Path) -> Result | None:

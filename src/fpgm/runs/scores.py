@@ -1,24 +1,47 @@
-"""Per-image scores: the CSV file of a data set, checked line by line, and what sums them up."""
+"""``evaluation/<data set>.csv``: the scores of each image, checked line by line."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import bootstrap
+from numpy.typing import NDArray
+
+from fpgm.files import write_text
 
 METRICS = ("dice", "jaccard", "hd95", "asd")
 RELEASED = tuple(f"released_{name}" for name in METRICS)
 COUNTS = ("predicted", "true")
-COLUMNS = ("id", *METRICS, *RELEASED, *COUNTS)
 _CLOSE = 1e-9  # what a value may differ by from what the others imply
+
+
+class Row(NamedTuple):
+    """The comparison of one image; `predicted` and `true` are numbers of foreground pixels.
+
+    Empty masks count as "penalise" says, in the columns with `released_` in front as "released" says.
+    """
+
+    id: str
+    dice: float
+    jaccard: float
+    hd95: float
+    asd: float
+    released_dice: float
+    released_jaccard: float
+    released_hd95: float
+    released_asd: float
+    predicted: int
+    true: int
+
+
+COLUMNS = Row._fields
 
 
 @dataclass(frozen=True)
@@ -34,35 +57,13 @@ class Scores:
     unseen: bool
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Mean, standard deviation (n - 1), bootstrap 95 % interval of the mean, and how many values entered."""
-
-    mean: float
-    sd: float
-    low: float
-    high: float
-    count: int
-
-
-def summarise(values: ArrayLike, seed: int = 0) -> Summary:
-    """Sum up those values that are numbers; what too few values do not give is NaN.
-
-    Args:
-        values: (N,), NaN where a value does not exist.
-        seed: of the 9,999 resamples of the percentile bootstrap.
-    """
-    given = np.asarray(values, np.float64)
-    known = given[~np.isnan(given)]
-    if not len(known):
-        return Summary(math.nan, math.nan, math.nan, math.nan, 0)
-    mean = float(known.mean())
-    sd = float(known.std(ddof=1)) if len(known) > 1 else math.nan
-    if known.min() == known.max():  # nor do resamples differ
-        return Summary(mean, sd, mean, mean, len(known))
-    drawn = bootstrap((known,), np.mean, batch=500, method="percentile", random_state=np.random.default_rng(seed))
-    low, high = map(float, drawn.confidence_interval)
-    return Summary(mean, sd, low, high, len(known))
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write rows as CSV, a header and a line per image; numbers come back as they were, to the last bit."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Row._fields)
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
 
 
 def pooled(parts: Sequence[Scores]) -> Scores:
@@ -83,7 +84,7 @@ def false_alarms(scores: Scores) -> int:
 
 
 def read_scores(path: Path, *, dataset: str, size: int, images: int, sha256: str, unseen: bool) -> Scores:
-    """Read a CSV file; one that was changed is refused, with the line if one betrays it.
+    """Read a CSV file; one that was changed is refused, with the line if one shows it.
 
     Args:
         path: the file.
@@ -111,7 +112,7 @@ def read_scores(path: Path, *, dataset: str, size: int, images: int, sha256: str
     if len(rows) != images:
         raise ValueError(f"{path} has {len(rows)} lines after the header, but there were {images} images")
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise ValueError(f"{path} is not the file that was written: something was changed that no line betrays")
+        raise ValueError(f"{path} is not the file that was written: something was changed that no line shows")
     values: dict[str, NDArray[Any]] = dict(zip(COLUMNS[1:], np.array(rows, np.float64).T.copy(), strict=True))
     values |= {column: values[column].astype(np.int64) for column in COUNTS}
     return Scores(tuple(places), values, unseen)
@@ -122,7 +123,7 @@ def _check_row(cells: Sequence[str], dataset: str, size: int) -> list[float]:
     if len(cells) != len(COLUMNS):
         raise ValueError(f"{len(cells)} cells, but there are {len(COLUMNS)} columns")
     if not cells[0].startswith(f"{dataset}/"):
-        raise ValueError(f"{cells[0]!r} is no image of {dataset}")
+        raise ValueError(f"{cells[0]!r} is not an image of {dataset}")
     row = {column: _number(column, cell) for column, cell in zip(COLUMNS[1:], cells[1:], strict=True)}
     far = math.hypot(size, size)
     limits = {**dict(zip(METRICS, (1, 1, far, far), strict=True)), **dict.fromkeys(COUNTS, size**2)}
@@ -140,7 +141,7 @@ def _number(column: str, cell: str) -> float:
     try:
         return int(cell) if column in COUNTS else float(cell)
     except ValueError:
-        raise ValueError(f"{column} is {cell!r}, which is no {'whole ' if column in COUNTS else ''}number") from None
+        raise ValueError(f"{column} is {cell!r}, which is not a {'whole ' if column in COUNTS else ''}number") from None
 
 
 def _implied(row: Mapping[str, float], far: float) -> dict[str, float]:

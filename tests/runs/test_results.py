@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fpgm import __version__
 from fpgm.evaluation import Row, score, write_rows
-from fpgm.report.reading.results import Scores, Summary, false_alarms, find_runs, missed, read_result, summarise
-from fpgm.report.reading.scores import COLUMNS, read_scores
+from fpgm.runs.results import read_result
+from fpgm.runs.scores import COLUMNS, Scores, false_alarms, missed, read_scores
 
 FAR = repr(math.hypot(10, 10))
 HEADER = "id,dice,jaccard,hd95,asd,released_dice,released_jaccard,released_hd95,released_asd,predicted,true"
@@ -104,14 +104,14 @@ def test_columns_are_those_that_evaluation_writes() -> None:
         (2, "dice", "0.8", "dice is 0.8, but by the other columns it is 0.75"),  # 32 in common of 30 predicted ones
         (2, "dice", "1.1", "dice is 1.1, but it lies between 0 and 1"),
         (2, "dice", "nan", "dice is nan, but it lies between 0 and 1"),
-        (2, "dice", "good", "dice is 'good', which is no number"),
+        (2, "dice", "good", "dice is 'good', which is not a number"),
         (2, "jaccard", "0.4", "jaccard is 0.4, but by the other columns it is 0.333"),
         (2, "hd95", "-1", "hd95 is -1.0, but it lies between 0 and 14.1421"),
         (2, "hd95", "15", "hd95 is 15.0, but it lies between 0 and 14.1421"),
         (2, "asd", "1.2", "released_asd is 1.25, but by the other columns it is 1.2"),
         (2, "released_dice", "0.6", "released_dice is 0.6, but by the other columns it is 0.5"),
         (2, "predicted", "31", "dice is 0.5, but by the other columns it is"),
-        (2, "predicted", "30.5", "predicted is '30.5', which is no whole number"),
+        (2, "predicted", "30.5", "predicted is '30.5', which is not a whole number"),
         (2, "true", "101", "true is 101, but it lies between 0 and 100"),
         (2, "predicted", "0", "dice is 0.5, but by the other columns it is 0.0"),
         (3, "hd95", "1", "hd95 is 1.0, but by the other columns it is 0.0"),
@@ -120,7 +120,7 @@ def test_columns_are_those_that_evaluation_writes() -> None:
         (5, "released_asd", "0", "released_asd is 0.0, but by the other columns it is nan"),
         (6, "dice", "0", "dice is 0.0, but by the other columns it is 1.0"),
         (3, "id", "clinic/1", "clinic/1 stands in line 2 already"),
-        (3, "id", "other/2", "'other/2' is no image of clinic"),
+        (3, "id", "other/2", "'other/2' is not an image of clinic"),
         (3, "id", "clinic/2,1", "12 cells, but there are 11 columns"),
     ],
 )
@@ -185,7 +185,6 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(run: Path) -> N
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": "0.0.1"}, f"was evaluated by fpgm 0.0.1, this is {__version__}: run `fpgm evaluate"),
         ({"format": "fpgm-evaluation-2"}, "evaluation.json: format: Input should be 'fpgm-evaluation-1'"),
         ({"size": "big"}, "evaluation.json: size: "),
         ({"surprise": 1}, "evaluation.json: surprise: "),
@@ -195,6 +194,11 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(run: Path) -> N
 def test_an_evaluation_of_something_else_is_refused(run: Path, changes: dict[str, object], message: str) -> None:
     write_evaluation(run, LINES, **changes)
     assert message in refused(run)
+
+
+def test_the_format_decides_and_not_the_version(run: Path) -> None:
+    write_evaluation(run, LINES, version="0.0.1")
+    assert list(read_result(run).scores) == ["clinic"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00"])
@@ -216,44 +220,6 @@ def test_a_damaged_record_is_refused(run: Path, text: str) -> None:
 def test_a_file_that_is_no_configuration_is_refused(run: Path, text: str, message: str) -> None:
     (run / "config.yaml").write_text(text)
     assert str(run / "config.yaml") in refused(run) and message in refused(run)
-
-
-def test_runs_are_found_at_and_below_the_paths(run: Path, tmp_path: Path) -> None:
-    deep = tmp_path / "grid" / "a" / "seed-0"
-    deep.mkdir(parents=True)
-    (deep / "config.yaml").write_text(CONFIG)
-    assert find_runs([tmp_path, run]) == [deep, run]
-    assert find_runs([run]) == [run]
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
-        find_runs([run, tmp_path / "nowhere"])
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match="empty holds no run"):
-        find_runs([run, tmp_path / "empty"])
-
-
-def test_two_values_resample_to_three_means() -> None:
-    # means of two draws from {0, 1}: 0, 1/2 or 1 with chances 1/4, 1/2, 1/4
-    summary = summarise([0, 1])
-    assert summary == Summary(0.5, pytest.approx(math.sqrt(0.5)), 0.0, 1.0, 2)
-
-
-def test_the_interval_of_many_values_is_that_of_theory() -> None:
-    values = np.random.default_rng(5).normal(70, 12, 400)
-    summary = summarise(values)
-    half = 1.96 * 12 / math.sqrt(400)
-    assert summary.mean == pytest.approx(values.mean()) and summary.sd == pytest.approx(np.std(values, ddof=1))
-    assert summary.high - summary.mean == pytest.approx(half, rel=0.1)
-    assert summary.mean - summary.low == pytest.approx(half, rel=0.1)
-    assert summarise(values) == summary != summarise(values, seed=1)
-
-
-def test_what_is_not_there_does_not_enter() -> None:
-    assert summarise([0.2, np.nan, 0.4, np.nan]) == summarise([0.2, 0.4])
-    nothing = summarise([np.nan])
-    assert nothing.count == 0 and math.isnan(nothing.mean) and math.isnan(nothing.high)
-    one = summarise([0.3])
-    assert (one.mean, one.low, one.high, one.count) == (0.3, 0.3, 0.3, 1) and math.isnan(one.sd)
-    assert summarise([0.5, 0.5]) == Summary(0.5, 0.0, 0.5, 0.5, 2)
 
 
 def test_missed_polyps_and_false_alarms_need_a_truth_that_says_so() -> None:
