@@ -29,10 +29,10 @@ from fpgm.analysis.profiles import (
     Floats,
     Likeness,
     chunks,
-    compare,
     curve,
     generator,
     outline,
+    profile_likeness,
     profiles_of,
 )
 from fpgm.data.batches.pool import Pool
@@ -145,7 +145,7 @@ def _summary(rows: NDArray[np.float64], edge: NDArray[np.float64]) -> Sample:
         curve=profile,
         pixels=float(pixels / profile.images),
         grey=float(grey / pixels),
-        likeness=compare(reference, profile.mean),
+        likeness=profile_likeness(reference, profile.mean),
         tail=float(profile.mean[LOW_RADII:].mean() / reference[LOW_RADII:].mean()),
         exceeds_from=first if first < len(reference) else None,
     )

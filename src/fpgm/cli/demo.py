@@ -61,7 +61,7 @@ def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS, seed: int = 
 
 def draw_store(out: Path) -> Split:
     """Draw the demo's images where they are not there yet, and return their split."""
-    from fpgm.cli.data import synth
+    from fpgm.cli.data.synth import synth
     from fpgm.data.splits.protocols import draw
     from fpgm.data.store import open_stores
 

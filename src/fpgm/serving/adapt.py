@@ -51,7 +51,7 @@ class _Frame(NamedTuple):
     mask: Pixels | None
 
 
-class _Given(NamedTuple):
+class _Inputs(NamedTuple):
     """What a user points at: prepared data sets, picture and video files, the masks of files, and a name for all."""
 
     stores: list[Store]
@@ -94,8 +94,8 @@ def adapt(
             f"{model} cannot be adapted: its network, {card.net}, has no batch norm with statistics to replace; use it "
             "as it is"
         )
-    given = _find(frames, masks, card.size)
-    used, problems = _read(given, card.size, count, advance)
+    inputs = _find(frames, masks, card.size)
+    used, problems = _read(inputs, card.size, count, advance)
     if not used:
         raise ValueError(f"no frame can be read: {problems[0].path}: {problems[0].reason}")
     place = choose_device(device)
@@ -105,14 +105,14 @@ def adapt(
     fitted = estimate(blend(net, own), batches, lambda done, total: advance("statistics", done, total))
     half, enough = convergence(moments(fitted, batches))
     site = Site(
-        folder=given.name,
+        folder=inputs.name,
         frames=len(used),
         sha256=hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest(),
         base_sha256=card.weights_sha256,
         half_difference=half,
         enough=enough,
         shift=round(shift(net, batches), 4),
-        **_compare(net, fitted, used, batch_size, place, advance),
+        **_measure_change(net, fitted, used, batch_size, place, advance),
     )
     written = card.model_copy(update={"statistics": Statistics(source="site", own=own, site=site)})
     return Adapted(_write(out, fitted, written, model), problems)
@@ -155,7 +155,7 @@ def _check(model: Path, out: Path, own: float, count: int, batch_size: int) -> N
         raise ValueError(f"{out} is there already: give another --out, or delete it first")
 
 
-def _find(frames: Sequence[str], masks: Path | None, size: int) -> _Given:
+def _find(frames: Sequence[str], masks: Path | None, size: int) -> _Inputs:
     """Find everything that is asked for before anything is read."""
     folders = [Path(text) for text in frames if (Path(text) / MANIFEST).is_file()]
     for text in frames:
@@ -172,7 +172,7 @@ def _find(frames: Sequence[str], masks: Path | None, size: int) -> _Given:
     sources = sorted(find_sources(texts), key=lambda source: natural(str(source.path))) if texts else []
     names = [*(store.folder.resolve().name for store in stores), *map(_folder_name, texts)]
     name = printable(", ".join(dict.fromkeys(names)))
-    return _Given(stores, sources, _match_masks(sources, masks) if masks else {}, name)
+    return _Inputs(stores, sources, _match_masks(sources, masks) if masks else {}, name)
 
 
 def _folder_name(text: str) -> str:
@@ -195,12 +195,12 @@ def _match_masks(sources: Sequence[Source], folder: Path) -> dict[Path, Path]:
     return found
 
 
-def _read(given: _Given, size: int, count: int, advance: Advance) -> tuple[list[_Frame], list[Skipped]]:
+def _read(inputs: _Inputs, size: int, count: int, advance: Advance) -> tuple[list[_Frame], list[Skipped]]:
     """Read the frames, evenly spaced if there are too many; of a video all are decoded and few kept."""
     kept: list[_Frame] = []
     problems: list[Skipped] = []
-    stride, number, total = 1, 0, sum(map(len, given.stores)) + len(given.sources)
-    for done, frames in enumerate(_items(given, size, problems)):
+    stride, number, total = 1, 0, sum(map(len, inputs.stores)) + len(inputs.sources)
+    for done, frames in enumerate(_items(inputs, size, problems)):
         for frame in frames:
             if number % stride == 0:
                 kept.append(frame)
@@ -212,14 +212,14 @@ def _read(given: _Given, size: int, count: int, advance: Advance) -> tuple[list[
     return [kept[index] for index in chosen], problems
 
 
-def _items(given: _Given, size: int, problems: list[Skipped]) -> Iterator[Iterator[_Frame]]:
+def _items(inputs: _Inputs, size: int, problems: list[Skipped]) -> Iterator[Iterator[_Frame]]:
     """Yield the frames of each image of a data set and of each file."""
-    for store in given.stores:
+    for store in inputs.stores:
         for row in range(len(store)):
             mask = store.masks([row])[0] if store.has_mask[row] else None
             yield iter([_Frame(store.images([row])[0], mask)])
-    for source in given.sources:
-        yield _decode(source, given.masks, size, problems)
+    for source in inputs.sources:
+        yield _decode(source, inputs.masks, size, problems)
 
 
 def _decode(source: Source, masks: Mapping[Path, Path], size: int, problems: list[Skipped]) -> Iterator[_Frame]:
@@ -251,7 +251,7 @@ def _mask(path: Path, picture: Image.Image, size: int, problems: list[Skipped]) 
     return None
 
 
-def _compare(
+def _measure_change(
     before: nn.Module,
     after: nn.Module,
     frames: Sequence[_Frame],

@@ -82,7 +82,7 @@ def export_onnx(
         if int8:
             proto = _quantise(proto, calibration)
         draft.write_bytes(seal(_with_card(proto, card).SerializeToString()))
-        report = _compare(model, OnnxEngine(draft, "cpu").probabilities, check, path, draft.stat().st_size)
+        report = _check_agreement(model, OnnxEngine(draft, "cpu").probabilities, check, path, draft.stat().st_size)
         _refuse(report, int8)
     return report
 
@@ -108,7 +108,7 @@ def export_torch(model: Path, path: Path, *, pictures: Sequence[Image.Image] | N
                 found: Planes = foreground(loaded(torch.from_numpy(batch))).numpy()
             return found
 
-        report = _compare(model, probabilities, check, path, draft.stat().st_size)
+        report = _check_agreement(model, probabilities, check, path, draft.stat().st_size)
         _refuse(report, int8=False)
     return report
 
@@ -210,7 +210,7 @@ def _with_card(proto: Any, card: ModelCard) -> Any:
     return proto
 
 
-def _compare(model: Path, exported: Any, batch: Batch, path: Path, size: int) -> Report:
+def _check_agreement(model: Path, exported: Any, batch: Batch, path: Path, size: int) -> Report:
     """Compare with the original in float32, on the first image alone and on all together."""
     original = TorchEngine(model, "cpu").probabilities(batch)
     found = exported(batch)

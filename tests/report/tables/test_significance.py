@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 from fpgm.report.reading.groups import Row, grouped
 from fpgm.report.reading.studies import studies
 from fpgm.report.tables.formats import Table
-from fpgm.report.tables.significance import compare, holm, paired, signed_rank, significance_table
+from fpgm.report.tables.significance import holm, paired, pairwise_tests, signed_rank, significance_table
 from fpgm.runs.results import Result
 from tests.report.making import bars, write_run
 
@@ -93,7 +93,7 @@ def test_each_other_row_on_each_set_both_have(tmp_path: Path) -> None:
     ]
     [group] = grouped(results)
     [study] = studies([group])[0]
-    found = compare(study, group.datasets(unseen=False))
+    found = pairwise_tests(study, group.datasets(unseen=False))
     assert [(one.other, one.dataset) for one in found] == [
         ("supervised", KVASIR),
         ("supervised", "CVC-ColonDB"),

@@ -20,7 +20,7 @@ R = TypeVar("R")
 _CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
 
 
-def ahead(
+def prefetch(
     prepare: Callable[[int], T], finish: Callable[[int, T], R], steps: range, workers: int
 ) -> Generator[R, None, None]:
     """Give finish(t, prepare(t)) for each t of `steps`, in order and made ahead; with 0 workers, when asked for.

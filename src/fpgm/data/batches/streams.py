@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fpgm.data.batches.batch import Batch, Geometry, Strength, Views
 from fpgm.data.batches.pool import Pool
-from fpgm.data.batches.prefetch import ahead
+from fpgm.data.batches.prefetch import prefetch
 from fpgm.data.batches.views import (
     WEAK,
     StrongParams,
@@ -128,7 +128,7 @@ class Stream:
 
     def loop(self, start: int, stop: int, workers: int = 1) -> Generator[Batch, None, None]:
         """The batches of steps start … stop − 1, prepared ahead; with 0 workers here, when asked for."""
-        return ahead(self._prepare, self._finish, range(start, stop), workers)
+        return prefetch(self._prepare, self._finish, range(start, stop), workers)
 
     def _prepare(self, t: int) -> list[_Raw]:
         return [self._render(part, t) for part in self._parts]

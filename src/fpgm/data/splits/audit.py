@@ -52,7 +52,7 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class Overlap:
     """One place against another: the duplicates, exact ones and then the closest first, and the videos found in both.
 
     ``pairs`` (n, 4) has the rows of both images in the evidence, how many of 256 bits differ, and 1 if no pixel does.
@@ -90,7 +90,7 @@ class Stranger:
     ids: tuple[str, ...]
 
 
-def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Finding]:
+def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Overlap]:
     """Compare every part with itself and with every other.
 
     Args:
@@ -98,7 +98,7 @@ def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Findin
         parts: the global ids of each part of a split, or of each data set. Images in no part are left out.
 
     Returns:
-        Of each pair of parts one finding per pair of data sets with something to say; if there is none, one for all.
+        Of each pair of parts one overlap per pair of data sets with something to say; if there is none, one for all.
     """
     part_of = {id_: part for part, members in parts.items() for id_ in members}
     names = [Place(part_of[id_], dataset_of(id_)) if id_ in part_of else None for id_ in evidence.ids]
@@ -107,13 +107,13 @@ def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Findin
     codes = {place: code for code, place in enumerate(places)}
     where = np.array([codes[place] if place else -1 for place in names], np.int64)
     pairs, videos = _pairs(evidence, where), _videos(evidence, where, places)
-    findings = []
+    overlaps = []
     for a, b in sorted(pairs.keys() | videos.keys()):
         found = pairs.get((a, b), _NONE)
         ends = np.unique(found[:, :2])
         sides = (_side(evidence, ends, where, places, code) for code in (a, b))
-        findings.append(Finding(next(sides), next(sides), found, tuple(videos.get((a, b), ()))))
-    return _with_quiet(findings, rank)
+        overlaps.append(Overlap(next(sides), next(sides), found, tuple(videos.get((a, b), ()))))
+    return _with_quiet(overlaps, rank)
 
 
 def strangers(stores: Mapping[str, Store], among: Collection[str]) -> list[Stranger]:
@@ -129,9 +129,9 @@ def strangers(stores: Mapping[str, Store], among: Collection[str]) -> list[Stran
     return [Stranger(name, owner, tuple(ids)) for (name, owner), ids in found.items()]
 
 
-def summary(findings: Sequence[Finding], strangers: Sequence[Stranger]) -> list[str]:
+def summary(overlaps: Sequence[Overlap], strangers: Sequence[Stranger]) -> list[str]:
     """Say in sentences what was found."""
-    leaks = [finding for finding in findings if finding.verdict == "LEAK"]
+    leaks = [overlap for overlap in overlaps if overlap.verdict == "LEAK"]
     lines = [f"LEAK across {len(leaks)} of these boundaries" if leaks else "clean: nothing crosses a boundary"]
     for leak in leaks:
         for side, other in ((leak.first, leak.second), (leak.second, leak.first)):
@@ -146,25 +146,25 @@ def summary(findings: Sequence[Finding], strangers: Sequence[Stranger]) -> list[
     ]
 
 
-def write_pairs(path: Path, evidence: Evidence, findings: Sequence[Finding]) -> None:
+def write_pairs(path: Path, evidence: Evidence, overlaps: Sequence[Overlap]) -> None:
     """Write the duplicates as CSV, a row per pair."""
     with atomic_path(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["first", "second", "bits", "kind", "first_place", "second_place", "verdict"])
-        for found in findings:
+        for found in overlaps:
             for i, j, bits, exact in found.pairs:
                 kind = "exact" if exact else "near"
                 places = found.first.place, found.second.place
                 table.writerow([evidence.ids[i], evidence.ids[j], bits, kind, *places, found.verdict])
 
 
-def write_sequences(path: Path, findings: Sequence[Finding]) -> None:
+def write_sequences(path: Path, overlaps: Sequence[Overlap]) -> None:
     """Write the videos on both sides of a boundary as CSV, a row per video and boundary."""
     with atomic_path(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["sequence", "first_place", "second_place"])
         table.writerows(
-            [shared.sequence, found.first.place, found.second.place] for found in findings for shared in found.shared
+            [shared.sequence, found.first.place, found.second.place] for found in overlaps for shared in found.shared
         )
 
 
@@ -203,17 +203,17 @@ def _side(evidence: Evidence, ends: Indices, where: Indices, places: Sequence[Pl
     return Side(places[code], images, len(here), len(videos))
 
 
-def _with_quiet(findings: Sequence[Finding], rank: Mapping[str, int]) -> list[Finding]:
+def _with_quiet(overlaps: Sequence[Overlap], rank: Mapping[str, int]) -> list[Overlap]:
     """Add the pairs of parts of which there is nothing to say; first comes what is within a part."""
     quiet = {(part, part) for part in rank} | set(combinations(rank, 2))
-    quiet -= {(finding.first.place.part, finding.second.place.part) for finding in findings}
-    silent = [Finding(Side(Place(a, "")), Side(Place(b, "")), _NONE) for a, b in quiet]
+    quiet -= {(overlap.first.place.part, overlap.second.place.part) for overlap in overlaps}
+    silent = [Overlap(Side(Place(a, "")), Side(Place(b, "")), _NONE) for a, b in quiet]
 
-    def key(finding: Finding) -> tuple[bool, int, int]:
-        first, second = rank[finding.first.place.part], rank[finding.second.place.part]
+    def key(overlap: Overlap) -> tuple[bool, int, int]:
+        first, second = rank[overlap.first.place.part], rank[overlap.second.place.part]
         return first != second, first, second
 
-    return sorted([*findings, *silent], key=key)
+    return sorted([*overlaps, *silent], key=key)
 
 
 def _runs(ids: Sequence[str]) -> str:

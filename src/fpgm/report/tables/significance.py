@@ -50,7 +50,7 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
     return corrected
 
 
-def compare(study: Study, datasets: Sequence[str]) -> list[Comparison]:
+def pairwise_tests(study: Study, datasets: Sequence[str]) -> list[Comparison]:
     """Test the reference of a study against each other row on each data set that both were scored on."""
     reference = study.reference
     return corrected(
@@ -102,7 +102,7 @@ def signed_rank(differences: NDArray[np.float64]) -> tuple[float, float]:
 
 def significance_table(group: Group, study: Study, *, unseen: bool) -> Table | None:
     """Make the table of comparisons; None where there is nothing to compare."""
-    comparisons = compare(study, group.datasets(unseen=unseen))
+    comparisons = pairwise_tests(study, group.datasets(unseen=unseen))
     if not comparisons or not study.reference:
         return None
     untested = [

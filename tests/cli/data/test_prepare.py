@@ -1,4 +1,4 @@
-"""``fpgm data list | prepare | synth`` as a user types them."""
+"""``fpgm data prepare`` as a user types it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from fpgm.cli import main
 from fpgm.data.store import open_stores
@@ -104,7 +103,6 @@ def test_nothing_usable_is_refused_after_its_table(tmp_path: Path, capsys: pytes
     assert list(open_stores(tmp_path / "store")) == ["good"]
 
 
-# what is typed -> what is said; {} is the folder of the test
 MISTAKES = {
     "no input": ([], "give either --root RAW, or your own folders"),
     "both inputs": (["--root", "{}", "--images", "{}"], "give either --root RAW, or your own folders"),
@@ -130,64 +128,3 @@ def test_mistakes_are_answered_in_one_sentence(
     assert message in shown
     assert "Traceback" not in shown
     assert not (tmp_path / "out").exists()
-
-
-# ---- list
-
-
-def test_list_shows_table_1_and_where_to_get_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "list"]) == 0
-    out = capsys.readouterr().out
-    for part in ("Kvasir-SEG", "1000", "700", "datasets.simula.no", "phantom-f", "fpgm data synth", "unseen"):
-        assert part in out
-
-
-def test_list_shows_what_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bundle(tmp_path / "raw/CVC-300", 2, first=149)
-    bundle(tmp_path / "raw/mine", 1)
-    prepare("--root", tmp_path / "raw", "--out", tmp_path / "store")
-    capsys.readouterr()
-    assert main(["data", "list", "--root", str(tmp_path / "raw"), "--store", str(tmp_path / "store")]) == 0
-    lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if line.startswith("│")}
-    assert "2, images/masks" in lines["CVC-300"]
-    assert "2 pairs, 0 unlabelled, 32 px" in lines["CVC-300"]
-    assert "your own" in lines["mine"]
-    assert "pairs" not in lines["BKAI-IGH"]
-    assert main(["data", "list", "--store", str(tmp_path / "store"), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["prepared"] == {n: {"pairs": p, "unlabeled": 0, "size": 32} for n, p in (("CVC-300", 2), ("mine", 1))}
-    assert shown["catalog"]["Kvasir-SEG"]["counts"] == [1000, 700, 100, 200]
-
-
-def test_list_of_no_store_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "list", "--store", str(tmp_path)]) == 2
-    assert "fpgm data prepare" in capsys.readouterr().err
-
-
-# ---- synth
-
-
-def test_synth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--count", "3", "--size", "64", "--seed", "4", "--domains", "phantom-e", "phantom-a", "--workers", "1"]
-    assert main(["data", "synth", "--out", str(tmp_path), *arguments]) == 0
-    stores = open_stores(tmp_path)
-    assert {name: (len(store), store.size) for name, store in stores.items()} == {
-        "phantom-a": (3, 64),
-        "phantom-e": (3, 64),
-    }
-    sheet = Image.open(tmp_path / "phantoms.png")
-    assert sheet.size == (3 * 68 + 4, 2 * 68 + 4)  # a row per domain
-    assert "2 x 3 phantoms of 64 x 64" in capsys.readouterr().out
-
-
-def test_synth_json_and_its_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    common = ["data", "synth", "--out", str(tmp_path), "--workers", "1", "--domains"]
-    assert main([*common, "phantom-b", "--count", "1", "--size", "64", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["prepared"]["phantom-b"]["pairs"] == 1
-    for wrong, message in (
-        (["phantom-z"], "no phantom domain phantom-z; there are phantom-a"),
-        (["phantom-a", "--count", "0"], "at least 1"),
-        (["phantom-a", "--size", "3"], "size 3"),
-    ):
-        assert main([*common, *wrong]) == 2
-        assert message in capsys.readouterr().err

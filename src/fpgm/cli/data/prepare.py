@@ -1,62 +1,23 @@
-"""``fpgm data list | prepare | synth``: from raw pictures, or from none, to a store."""
+"""``fpgm data prepare``: from raw pictures to a store."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
-from fpgm.cli.terminal import console, print_json, progress_bars
+from fpgm.cli.terminal import console, print_json, progress_bars, worker_count
 
 if TYPE_CHECKING:
     from fpgm.data.raw.layouts import Found
     from fpgm.data.raw.prepare import Outcome
-    from fpgm.data.store import Store
 
 _SHOWN = 40  # problems per data set in the terminal; the manifest and --json have all
-_SHEET = 8  # phantoms per domain on the contact sheet
-
-
-def list_(*, root: Path | None = None, store: Path | None = None, json: bool = False) -> None:
-    """Show the known data sets, and which of them are in a folder.
-
-    Args:
-        root: folder of downloaded data sets to look into.
-        store: folder of prepared data sets to look into.
-        json: print JSON for programs.
-    """
-    from fpgm.data.catalog import CATALOG
-    from fpgm.data.raw.layouts import recognise
-    from fpgm.data.store import open_stores
-
-    found = {entry.name: entry for entry in recognise(root)} if root else {}
-    stores = open_stores(store) if store else {}
-    if json:
-        known = {name: asdict(entry) for name, entry in CATALOG.items()}
-        here = {name: {"layout": entry.layout, "pairs": len(entry.pairs)} for name, entry in found.items()}
-        ready = {name: _store_summary(entry) for name, entry in stores.items()}
-        return print_json(catalog=known, found=here, prepared=ready)
-    table = Table("data set", "role", title="Data sets (counts of Table 1)", title_justify="left")
-    for column in ("images", "train", "val", "test"):
-        table.add_column(column, justify="right")
-    extra = [title for title, given in (("found", root), ("prepared", store)) if given]
-    for column in extra:
-        table.add_column(column, overflow="fold")
-    for name in dict.fromkeys([*CATALOG, *found, *stores]):
-        entry = CATALOG.get(name)
-        counts = [str(count) for count in entry.counts] if entry and entry.counts else ["any", "", "", ""]
-        cells = {"found": _found_cell(found.get(name)), "prepared": _store_cell(stores.get(name))}
-        table.add_row(name, entry.role if entry else "your own", *counts, *(cells[title] for title in extra))
-    output = console()
-    output.print(table)
-    for name, entry in CATALOG.items() if not extra else ():
-        output.print(f"{name}: {entry.source}. {entry.licence}", highlight=False, markup=False, soft_wrap=True)
 
 
 def prepare(
@@ -98,59 +59,12 @@ def prepare(
     found = _find(root, images, masks, unlabeled, name, datasets)
     if not json:
         _show_found(found)
-    with Workers(_count(workers)) as pool, progress_bars() as bar:
+    with Workers(worker_count(workers)) as pool, progress_bars() as bar:
         outcomes = [prepare_dataset(entry, out, size, pool, bar(entry.name)) for entry in found]
     _show_outcomes(outcomes, found, out, time.perf_counter() - start, json)
     if useless := [outcome.name for outcome in outcomes if outcome.manifest is None]:
         raise ValueError(f"nothing usable in {', '.join(useless)}; nothing was written for it")
     return int(strict and any(outcome.problems for outcome in outcomes))
-
-
-def synth(
-    *,
-    out: Path,
-    count: int = 100,
-    size: int = 128,
-    seed: int = 0,
-    variety: Literal["wide", "plain"] = "wide",
-    domains: list[str] | None = None,
-    workers: int | None = None,
-    json: bool = False,
-) -> None:
-    """Draw the phantom: imaginary colonoscopy in six domains, needs no files.
-
-    Writes a store like that of ``fpgm data prepare`` and phantoms.png, a contact sheet with the outlines of the masks.
-
-    Args:
-        out: folder of the store to write.
-        count: images per domain.
-        size: side of the images in pixels.
-        seed: of the drawing; the same seed gives the same bytes.
-        variety: wide, polyps of all sizes, forms and colours among bulges and bubbles that are none; or plain, polyps
-            that resemble each other.
-        domains: names of the domains, phantom-a to phantom-f; all if not given.
-        workers: processes that draw; as many as there are processors if not given.
-        json: print JSON for programs.
-    """
-    from fpgm.data.parallel import Workers
-    from fpgm.data.store import open_stores
-    from fpgm.data.synthetic import DOMAINS
-    from fpgm.data.synthetic_store import build_phantom
-
-    start, names = time.perf_counter(), list(dict.fromkeys(domains or DOMAINS))
-    if unknown := [name for name in names if name not in DOMAINS]:
-        raise ValueError(f"no phantom domain {', '.join(unknown)}; there are {', '.join(DOMAINS)}")
-    with Workers(_count(workers)) as pool, progress_bars() as bar:
-        for name in names:
-            build_phantom(name, out, count, size, seed, pool, bar(name), variety)
-    stores = open_stores(out, names)
-    _sheet(stores, out / "phantoms.png")
-    seconds = time.perf_counter() - start
-    if json:
-        ready = {name: _store_summary(entry) for name, entry in stores.items()}
-        return print_json(store=str(out), seed=seed, prepared=ready, sheet=str(out / "phantoms.png"), seconds=seconds)
-    text = f"{len(names)} x {count} phantoms of {size} x {size} written to {out} in {seconds:.1f} s"
-    console().print(f"{text}; look at {out / 'phantoms.png'}", highlight=False, soft_wrap=True)
 
 
 def _find(
@@ -172,21 +86,6 @@ def _find(
     if not name:
         raise ValueError("your own data needs a --name")
     return [own_folders(name, images, masks, unlabeled)]
-
-
-def _sheet(stores: dict[str, Store], path: Path) -> None:
-    """Draw the first phantoms of each domain, one row each."""
-    from fpgm.report.plots.contact_sheet import contact_sheet
-
-    columns = min(_SHEET, *map(len, stores.values()))
-    rows = [(store.images(range(columns)), store.masks(range(columns))) for store in stores.values()]
-    images, masks = ([picture for row in rows for picture in row[side]] for side in (0, 1))
-    captions = [name if column == 0 else "" for name in stores for column in range(columns)]
-    contact_sheet(images, masks, path, columns, captions)
-
-
-def _count(workers: int | None) -> int:
-    return workers if workers is not None else os.cpu_count() or 1
 
 
 def _show_found(found: Sequence[Found]) -> None:
@@ -258,16 +157,3 @@ def _share(outcome: Outcome) -> str:
     rows = outcome.manifest.images if outcome.manifest else ()
     shares = [row.foreground for row in rows if row.foreground is not None]
     return f"{sum(shares) / len(shares):.1%}" if shares else "-"
-
-
-def _found_cell(entry: Found | None) -> str:
-    return f"{len(entry.pairs)}, {entry.layout}" if entry else "-"
-
-
-def _store_cell(entry: Store | None) -> str:
-    return "{pairs} pairs, {unlabeled} unlabelled, {size} px".format(**_store_summary(entry)) if entry else "-"
-
-
-def _store_summary(entry: Store) -> dict[str, int]:
-    pairs = int(entry.has_mask.sum())
-    return {"pairs": pairs, "unlabeled": len(entry) - pairs, "size": entry.size}
