@@ -29,7 +29,7 @@ def save_model(folder: Path, net: nn.Module, card: ModelCard, *, base: Path | No
     Args:
         folder: model folder to write.
         net: the network.
-        card: what ``model.json`` says, without the hash.
+        card: content of ``model.json``, without the hash.
         base: run folder or model folder that the model was adapted from, if it was.
     """
     write_tensors(folder / WEIGHTS, net.state_dict(), FORMAT, _content(card))

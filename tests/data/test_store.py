@@ -161,7 +161,7 @@ def test_manifest_is_readable_and_complete(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"format": "other"}', "[1, 2"])
 def test_a_manifest_of_something_else(store: Store, text: str) -> None:
     (store.folder / "manifest.json").write_text(text)
-    with pytest.raises(ValueError, match="is no manifest of this release") as error:
+    with pytest.raises(ValueError, match="is not a manifest of this release") as error:
         _ = Store.open(store.folder).manifest
     assert "fpgm data prepare" in str(error.value)
 

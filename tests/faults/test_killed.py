@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from fpgm.data.raw.layouts import recognise
-from fpgm.data.raw.prepare import build
+from fpgm.data.raw.prepare import prepare
 from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
 from tests.cli.making import command as reproduce
@@ -35,7 +35,7 @@ from tests.training.test_run import arguments, same, start, wait_for_step
 def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_before: bool) -> None:
     folder, out = bundle(tmp_path / "raw/mine", 1), tmp_path / "store"
     if finished_before:
-        build(*recognise(folder.parent), out, 32)
+        prepare(*recognise(folder.parent), out, 32)
     before = content(out)
     noise = np.random.default_rng(0).integers(0, 256, (400, 400, 3), dtype=np.uint8)
     source, mask = save(noise, tmp_path / "noise.png"), save(disc(400, 400, 90), tmp_path / "mask.png")

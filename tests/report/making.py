@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
 from fpgm import __version__
 from fpgm.config import resolve
+from fpgm.data import store as data_store
+from fpgm.data.manifest import ImageRow, Manifest
+from fpgm.data.store import StoredImage
 from fpgm.metrics import pair_metrics
 from fpgm.runs.results import Result, read_result
 
@@ -103,11 +105,16 @@ def score_lines(ids: Sequence[str], found: Masks, truth: Masks) -> str:
 
 
 def write_store(store: Path, dataset: str, masks: Masks, ids: Sequence[str] | None = None) -> None:
-    """Write what the report reads of a prepared data set; image n is of shade n."""
-    (store / dataset).mkdir(parents=True, exist_ok=True)
-    names = [name.encode() for name in ids or map(str, range(len(masks)))]
-    with h5py.File(store / dataset / "data.h5", "w") as file:
-        shades = np.arange(len(masks), dtype=np.uint8)[:, None, None, None]
-        file["images"] = np.broadcast_to(shades, (*masks.shape, 3))
-        file["masks"] = masks.astype(np.uint8)
-        file["id"] = np.array(names)
+    """Write a prepared data set; image n is of shade n."""
+    size = masks.shape[-1]
+    images = [
+        StoredImage(
+            ImageRow(name, None, None, None, None, size, size, float(mask.mean())),
+            np.full((size, size, 3), number, np.uint8),
+            mask.astype(np.uint8),
+            "0" * 64,
+        )
+        for number, (name, mask) in enumerate(zip(ids or map(str, range(len(masks))), masks, strict=True))
+    ]
+    header = {"name": dataset, "source": "drawn", "size": size, "rules": {}, "inputs": ""}
+    data_store.write_store(store / dataset, images, lambda rows: Manifest.describe(rows, **header))

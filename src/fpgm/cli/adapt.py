@@ -38,8 +38,8 @@ def adapt(
         out: model folder to write; it must not be there.
         masks: folder with masks of some of the frames, to report Dice before and after; a store brings its own.
         own: share of each image's own statistics to mix in at prediction: 0 none, 1 the image alone.
-        count: the most frames to use; of more, so many are taken, evenly spaced.
-        device: where the network computes: auto, cpu, cuda, cuda:1, mps …
+        count: largest number of frames; of more, this many are taken, evenly spaced.
+        device: device of the network: auto, cpu, cuda, cuda:1, mps …
         batch_size: frames in a pass.
         json: print JSON for programs.
     """

@@ -40,7 +40,7 @@ def signature(
         out: folder to write.
         datasets: names of the data sets; all if not given. Those kept unseen stay out of the mixture.
         count: images with masks per data set, drawn at random; all if not given.
-        seed: of that draw and of the halves.
+        seed: seed of that draw and of the halves.
         json: print JSON for programs.
     """
     from fpgm.analysis.profiles import choose, generator, labeled_ids
@@ -83,7 +83,7 @@ def specificity(
         datasets: names of the data sets; all that are not kept unseen if not given.
         split: name of a folder under STORE/splits whose train images alone are used, as in the paper; all if not given.
         count: images with masks, drawn at random from all data sets together; all where there are fewer.
-        seed: of that draw, the background pixels and the shifts.
+        seed: seed of that draw, the background pixels and the shifts.
         json: print JSON for programs.
     """
     from fpgm.analysis.profiles import choose, generator, labeled_ids, seen

@@ -45,8 +45,8 @@ def predict(
         average: average over the eight flips and turns of each image; eight times the work.
         keep_largest: keep the largest polyp of an image alone.
         min_area: leave out polyps of fewer pixels.
-        save: which pictures to write; all if not given.
-        device: where the network computes: auto, cpu, cuda, cuda:1, mps …
+        save: kinds of pictures to write; all if not given.
+        device: device of the network: auto, cpu, cuda, cuda:1, mps …
         precision: float32, as in evaluation; bfloat16, faster and less exact; auto takes it where the processor can.
         batch_size: images in a pass.
     """

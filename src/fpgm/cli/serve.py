@@ -29,7 +29,7 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
         run: folder of a run, its model folder, or a .onnx file; the demo's model if not given, which is trained
             first where it is not in ./demo yet.
         host: address to listen on; by default this machine alone can open the page, 0.0.0.0 lets others in.
-        port: to listen on; 0 takes a free one.
+        port: port to listen on; 0 takes a free one.
     """
     from fpgm.cli.terminal import console
 
@@ -61,7 +61,7 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
 def _listen(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address, or say why it cannot be."""
     if not 0 <= port < 2**16:
-        raise ValueError(f"--port {port} is no port: give a number from 0 to 65535")
+        raise ValueError(f"--port {port} is not a port: give a number from 0 to 65535")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)

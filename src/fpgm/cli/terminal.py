@@ -1,4 +1,4 @@
-"""What all commands show alike."""
+"""Console, JSON and progress bars of all commands."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Manifest(BaseModel):
         try:
             return cls.model_validate_json(path.read_bytes())
         except ValueError as error:
-            raise ValueError(f"{path} is no manifest of this release ({error}); make it again with {MAKE}") from None
+            raise ValueError(f"{path} is not a manifest of this release ({error}); make it again with {MAKE}") from None
 
     def text(self) -> str:
         """Return the content of the file, one line per image."""

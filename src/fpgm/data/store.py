@@ -195,7 +195,7 @@ def _fill(file: h5py.File, records: Iterable[StoredImage]) -> tuple[ImageRow, ..
 
 
 def _reserve(handle: int, end: int, size: int) -> None:
-    """Take so many bytes beyond the end, and the slack, or raise: where a disk is full HDF5 cannot even be closed."""
+    """Reserve `size` bytes and some slack beyond the end, or raise: HDF5 on a full disk cannot even be closed."""
     try:
         os.posix_fallocate(handle, end, size + _SLACK)
     except AttributeError:  # of a system that cannot

@@ -1,4 +1,4 @@
-"""What a model says of itself; readable without torch."""
+"""``model.json``: what a network's weights are and where they come from."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Site(BaseModel):
 
     Attributes:
         folder: name of the folder or data set they were in, without its path.
-        frames: how many.
+        frames: number of frames.
         sha256: hash of their pixels at the model's size, in order.
         base_sha256: hash of the weights that were adapted.
-        half_difference: how far the statistics of the first and the second half of the frames lie apart, in standard
+        half_difference: distance between the statistics of the first and the second half of the frames, in standard
             deviations; None of a single frame. See `fpgm.nets.statistics.distance`.
-        enough: how many of the frames, evenly spread, would have done; None if there are too few to tell.
-        shift: how far the frames lay from the old statistics, in their standard deviations.
+        enough: number of frames, evenly spread, that would have done; None if there are too few to tell.
+        shift: distance of the frames from the old statistics, in their standard deviations.
         changed: share of the frames' pixels whose class has changed.
-        masks: how many of the frames had a mask, which serves the next two figures alone.
+        masks: number of frames with a mask, which serves the next two figures alone.
         dice_before: mean Dice on these with the old statistics; None without masks.
         dice_after: the same with the new ones.
     """
@@ -46,7 +46,7 @@ class Site(BaseModel):
 
 
 class Statistics(BaseModel):
-    """Where the statistics of batch norm come from.
+    """Source of the batch-norm statistics.
 
     Attributes:
         source: the passes of the training; clean training images; or unlabelled frames of a site.
@@ -76,9 +76,9 @@ class ModelCard(BaseModel):
         net: name of the network for `fpgm.nets.build`, with its arguments.
         size: side of the square images it takes.
         values: range of their values.
-        classes: what its output channels mean; the first is the background.
+        classes: meaning of its output channels; the first is the background.
         training: summary of the run.
-        statistics: where the statistics of batch norm come from.
+        statistics: source of the batch-norm statistics.
         weights_sha256: hash of the file of weights.
     """
 
@@ -110,7 +110,7 @@ def read_card(folder: Path) -> ModelCard:
 
 
 def parse_card(text: str | bytes, source: str) -> ModelCard:
-    """Check the text of a card; `source` is named where it is none."""
+    """Check the text of a card; `source` is named where it is not a card."""
     try:
         return ModelCard.model_validate_json(text)
     except ValidationError as error:

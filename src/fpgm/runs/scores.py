@@ -88,10 +88,10 @@ def read_scores(path: Path, *, dataset: str, size: int, images: int, sha256: str
 
     Args:
         path: the file.
-        dataset: the one its images are of.
+        dataset: name of the data set.
         size: side of the images in pixels.
-        images: how many there are.
-        sha256: of the file as it was written.
+        images: number of images.
+        sha256: hash of the file as it was written.
         unseen: kept in what is returned.
     """
     content = path.read_bytes()

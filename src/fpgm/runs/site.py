@@ -1,4 +1,4 @@
-"""What a model's batch-norm statistics are, in words: for the terminal, the model card and the web page."""
+"""A model's batch-norm statistics in words, for the terminal, the model card and the web page."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def write_model_record(folder: Path, card: ModelCard, base: Path | None = None) 
 
     Args:
         folder: model folder.
-        card: what ``model.json`` holds.
+        card: content of ``model.json``.
         base: run folder or model folder that the model was adapted from, if it was.
     """
     write_text(folder / CARD, card.model_dump_json(indent=1) + "\n")

@@ -82,8 +82,8 @@ def adapt(
         out: model folder to write; there must be none.
         masks: folder with masks of the frames, named as for `fpgm data prepare`; they serve to report Dice alone.
         own: share of each image's own statistics that is mixed in at prediction.
-        count: the most frames to use; of more, so many are taken, evenly spaced.
-        device: where the network computes.
+        count: largest number of frames; of more, `count` are taken, evenly spaced.
+        device: device of the network.
         batch_size: frames in a pass.
         advance: called with what is being done, how much of it is, and how much there is.
     """

@@ -50,7 +50,7 @@ class Report:
         found: in how many of them the original sees any foreground.
         max_difference: the largest difference of a foreground probability.
         dice: Dice of both masks at a threshold of 0.5, averaged over images; two empty masks agree.
-        least_dice: that of the worst image.
+        least_dice: Dice of the worst image.
     """
 
     path: Path

@@ -45,10 +45,10 @@ def prepare(
         images: folder of your own images.
         masks: folder of their masks, of the same names; 0/255 or 0/1.
         unlabeled: folder of your own images without masks.
-        name: what to call your own data.
+        name: name of your own data.
         datasets: names of the data sets under --root to prepare; all if not given.
         size: side of the prepared images in pixels.
-        workers: processes that decode; as many as there are processors if not given.
+        workers: number of processes that decode; one for each processor if not given.
         strict: exit with 1 if anything was left out or a data set is not complete.
         json: print JSON for programs.
     """

@@ -34,17 +34,18 @@ def split(
     The first N images of the train list are the labelled set of size N, so that larger ones contain smaller ones.
 
     Args:
-        data: folder of prepared data sets.
+        data: store, the folder of prepared data sets.
         protocol: paper (Table 1, at random), strict (videos and near duplicates stay on one side) or hospitals (like
             strict, with one hospital unseen).
         leave_out: hospital that protocol hospitals keeps unseen with all its data sets, such as CVC; a data set of it
             will do. A data set that is not of the paper is a hospital of its own.
-        seed: of the random draw.
+        seed: seed of the random draw.
         out: folder to write; STORE/splits/PROTOCOL-SEED if not given, or STORE/splits/hospitals-HOSPITAL-SEED.
         datasets: names of the data sets to divide; all if not given.
         unseen: names of data sets to hold out whole, besides CVC-300, BKAI-IGH and the last two phantoms; not with
             protocol hospitals.
-        fractions: of train, validation and test, for data sets that Table 1 does not divide; 0.7 0.1 0.2 if not given.
+        fractions: shares of train, validation and test, for data sets that Table 1 does not divide; 0.7 0.1 0.2 if not
+            given.
         lists: published lists of file stems instead of a protocol, each as DATASET/PART=FILE with PART one of train,
             validation, test, unseen. Without a validation list there is no validation part, unless --fractions are
             given; then its share is taken from the train list.

@@ -32,13 +32,13 @@ def synth(
 
     Args:
         out: folder of the store to write.
-        count: images per domain.
+        count: number of images per domain.
         size: side of the images in pixels.
-        seed: of the drawing; the same seed gives the same bytes.
-        variety: wide, polyps of all sizes, forms and colours among bulges and bubbles that are none; or plain, polyps
-            that resemble each other.
+        seed: seed of the drawing; the same seed gives the same bytes.
+        variety: wide, polyps of all sizes, forms and colours among bulges and bubbles that are not polyps; or plain,
+            polyps that resemble each other.
         domains: names of the domains, phantom-a to phantom-f; all if not given.
-        workers: processes that draw; as many as there are processors if not given.
+        workers: number of processes that draw; one for each processor if not given.
         json: print JSON for programs.
     """
     from fpgm.data.parallel import Workers

@@ -1,4 +1,4 @@
-"""What a method is given in one step, and what it declares it wants.
+"""The batch of one training step, and the views a method declares for it.
 
 B labelled and U unlabelled images of S × S pixels; `_l` labelled, `_u` unlabelled, `_m` mix partner.
 """
@@ -84,7 +84,7 @@ class Views:
         strong_labeled: one strong view per labelled image, with its mask.
         cutmix: one CutMix box per strong view.
         mix: a partner batch from a shuffle of its own, with as many strong views.
-        strength: of every strong view.
+        strength: strength of every strong view.
     """
 
     unlabeled: bool = True

@@ -1,4 +1,4 @@
-"""Results made ahead of the one who needs them, in other processes."""
+"""Prefetching: results are prepared in worker processes before they are needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else No
 def prefetch(
     prepare: Callable[[int], T], finish: Callable[[int, T], R], steps: range, workers: int
 ) -> Generator[R, None, None]:
-    """Give finish(t, prepare(t)) for each t of `steps`, in order and made ahead; with 0 workers, when asked for.
+    """Yield finish(t, prepare(t)) for each t of `steps`, in order, prefetched; with 0 workers made when asked for.
 
     Worker process i prepares every `workers`-th step, beginning with the i-th, and keeps the result until it is
     taken; a thread of this process takes and finishes one step more than there are workers. An error in `prepare`

@@ -65,12 +65,12 @@ class Stream:
     Args:
         labeled: images with masks.
         unlabeled: images whose masks are never read, mix partners too; None will do where `views` wants none.
-        views: what the method declares.
+        views: views that the method declares.
         batch_labeled: labelled images in a step, on all processes together.
         batch_unlabeled: unlabelled ones, likewise.
-        seed: of everything that is drawn.
-        rank: which process this is.
-        world_size: of how many.
+        seed: seed of everything that is drawn.
+        rank: number of this process, from 0.
+        world_size: number of processes.
         weak: probability of each flip and of a quarter turn.
         geometry: further moves of the weak views, before any strong view is made of them.
         strong_labeled: share of the labelled images whose strong view, of the paper's strength, takes the place of the
@@ -127,7 +127,7 @@ class Stream:
         return self._finish(t, self._prepare(t))
 
     def loop(self, start: int, stop: int, workers: int = 1) -> Generator[Batch, None, None]:
-        """The batches of steps start … stop − 1, prepared ahead; with 0 workers here, when asked for."""
+        """The batches of steps start … stop − 1, prefetched by worker processes; with 0 workers made when asked for."""
         return prefetch(self._prepare, self._finish, range(start, stop), workers)
 
     def _prepare(self, t: int) -> list[_Raw]:
@@ -204,7 +204,7 @@ def _scale(pixels: Array) -> Tensor:
 
 
 def _generator(seed: int, role: int, t: int) -> torch.Generator:
-    """Chance of its own for each role and step, so that a method's views do not change its labelled images."""
+    """Randomness of its own for each role and step, so that a method's views do not change its labelled images."""
     state = np.random.SeedSequence((seed, role, t)).generate_state(1)
     return torch.Generator().manual_seed(int(state[0]))
 

@@ -1,7 +1,7 @@
 """From a folder to image/mask pairs: native layouts, common bundles, one HDF5 file per image, a user's own folders.
 
 Layouts are told apart by structure alone; no picture is opened here. Case never matters, hidden files and files that
-are no pictures are passed over, and an archive unpacked into a folder of its own name is found inside it.
+are not pictures are passed over, and an archive unpacked into a folder of its own name is found inside it.
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ def prepare(
     """Prepare one data set into ``out/<name>``, decoding only what has changed since the last run.
 
     Args:
-        found: what ``layouts.recognise`` or ``layouts.own_folders`` returned.
+        found: data set that ``layouts.recognise`` or ``layouts.own_folders`` returned.
         out: the store's folder.
-        size: S, the side of the prepared images.
+        size: side S of the prepared images.
         workers: processes that decode; without, it is done in this one.
         progress: called after every file.
     """

@@ -94,7 +94,7 @@ def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Overla
     """Compare every part with itself and with every other.
 
     Args:
-        evidence: of all images.
+        evidence: duplicates and videos among all images.
         parts: the global ids of each part of a split, or of each data set. Images in no part are left out.
 
     Returns:

@@ -56,7 +56,7 @@ def draw(
         stores: the data sets.
         protocol: ``paper``, ``strict`` or ``hospitals``.
         seed: 0 or more.
-        fractions: of the data sets that Table 1 does not divide.
+        fractions: shares of train, validation and test for data sets that Table 1 does not divide.
         unseen: data sets to hold out whole, besides those that the catalogue holds out; not with ``hospitals``.
         leave_out: name of a hospital, or of a data set of it, that ``hospitals`` keeps unseen.
     """
@@ -236,7 +236,7 @@ def _divide(
 
 
 def _aims(total: int, shares: Shares) -> dict[str, int]:
-    """Scale the shares to so many images."""
+    """Scale the shares to `total` images."""
     validation, test = (round(total * share / sum(shares)) for share in shares[1:])
     return {"train": total - validation - test, "validation": validation, "test": test}
 

@@ -52,7 +52,7 @@ class Split:
     unseen: tuple[str, ...]
     protocol: str
     seed: int
-    without_mask: int = 0  # so many images at the end of train can never be labelled
+    without_mask: int = 0  # number of images at the end of train that can never be labelled
     notes: tuple[str, ...] = ()
     left_out: str = ""  # the hospital that protocol `hospitals` keeps unseen
 

@@ -81,7 +81,7 @@ def _named(name: str) -> str:
 
 
 def _thinned(rows: Rows, column: str, points: int) -> tuple[list[float], list[float]]:
-    """Steps and values of a column, averaged to at most so many points, or all of them for 0."""
+    """Steps and values of a column, averaged to at most `points` points, or all of them for 0."""
     known = np.array([(float(row["step"]), float(row[column])) for row in rows if row.get(column)]).reshape(-1, 2)
     if points and len(known) > points:
         known = np.array([part.mean(0) for part in np.array_split(known, points)])

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import h5py
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from fpgm.data.store import DATA, Store
 from fpgm.report.plots.predictions import PREDICTION, TRUTH
 from fpgm.report.plots.saving import save_figure
 from fpgm.report.reading.groups import Group, Row
@@ -37,7 +37,7 @@ class Panel:
 
 
 class _Grid(NamedTuple):
-    """Pictures of so many pixels, and the distances from one to the next."""
+    """Side of the pictures in pixels, and the distances from one to the next."""
 
     size: int
     down: int
@@ -122,16 +122,14 @@ def _captions(axis: Axes, panels: Sequence[Panel], names: Sequence[str], grid: _
 
 def read_images(store: Path, dataset: str, ids: Sequence[str]) -> tuple[Pixels, Mask]:
     """Read images (n, S, S, 3) and masks (n, S, S) by their ids, `<data set>/<id>`, from a prepared store."""
-    path = store / dataset / "data.h5"
-    if not path.is_file():
-        raise FileNotFoundError(f"the store of the runs is gone, there is no {path}")
-    with h5py.File(path, "r") as file:
-        rows = {f"{dataset}/{text.decode()}": row for row, text in enumerate(file["id"][:].tolist())}
-        if lost := [id_ for id_ in ids if id_ not in rows]:
-            raise ValueError(f"the store {store} was made anew, it has no {lost[0]}")
-        images = np.stack([file["images"][rows[id_]] for id_ in ids])
-        masks = np.stack([file["masks"][rows[id_]] for id_ in ids]) > 0
-    return images, masks
+    if not (store / dataset / DATA).is_file():
+        raise FileNotFoundError(f"the store of the runs is gone, there is no {store / dataset / DATA}")
+    prepared = Store.open(store / dataset)
+    rows = {f"{dataset}/{id_}": row for row, id_ in enumerate(prepared.ids)}
+    if lost := [id_ for id_ in ids if id_ not in rows]:
+        raise ValueError(f"the store {store} was made anew, it has no {lost[0]}")
+    chosen = [rows[id_] for id_ in ids]
+    return prepared.images(chosen), prepared.masks(chosen) > 0
 
 
 def _of_dataset(rows: Mapping[str, Row], dataset: str) -> list[Panel]:

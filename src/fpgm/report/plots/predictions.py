@@ -31,7 +31,7 @@ def prediction_figure(
         predicted: (N, H, W).
         views: name -> (N, H, W, 3), the same unlabelled image in each row.
         path: picture file to write, ``.png`` or ``.jpg``.
-        title: what the picture shows, e.g. the step.
+        title: title of the picture, e.g. the step.
     """
     columns = {"validation": images, **views}
     figure = Figure(figsize=(2.2 * len(columns), 2.2 * len(images) + 0.5), layout="compressed")

@@ -90,8 +90,8 @@ def distance_figure(ranges: Sequence[Range], path: Path, *, label: str, beside: 
     Args:
         ranges: in the order from top to bottom.
         path: PNG file to write.
-        label: of the scale.
-        beside: what the marks are.
+        label: label of the scale.
+        beside: meaning of the marks.
     """
     figure = Figure(figsize=(7.2, 0.24 * len(ranges) + 1.1), layout="constrained")
     axis = figure.subplots()
@@ -117,7 +117,7 @@ def specificity_figure(samples: Mapping[str, tuple[Floats, Floats]], title: str,
 
     Args:
         samples: label -> mean and standard deviation, (R,) each; the band of deviation is drawn for the first two.
-        title: what the curves are from.
+        title: origin of the curves.
         path: PNG file to write.
     """
     figure = Figure(figsize=(10.4, 4), layout="constrained")

@@ -47,7 +47,7 @@ def profile_figure(profiles: Mapping[str, Floats], path: Path, *, title: str) ->
     Args:
         profiles: name -> (R,), amplitudes at radius 0 … R - 1.
         path: picture file to write, ``.png`` or ``.jpg``.
-        title: what the curves show.
+        title: title of the figure.
     """
     figure = Figure(figsize=(6.4, 4), layout="constrained")
     axis = figure.subplots()

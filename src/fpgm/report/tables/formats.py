@@ -55,8 +55,8 @@ class Table:
     lines: tuple[Line, ...]
     facts: tuple[str, ...] = ()  # about these runs
     reading: tuple[str, ...] = ()  # what all tables of this kind have in common
-    heads: tuple[tuple[str, int], ...] = ()  # texts over so many columns each, all columns together
-    left: int = 1  # so many columns are names, the rest are figures
+    heads: tuple[tuple[str, int], ...] = ()  # heading and number of columns under it
+    left: int = 1  # number of columns that are names, the rest are figures
     records: tuple[Mapping[str, Any], ...] = ()  # the lines of the CSV file
 
 

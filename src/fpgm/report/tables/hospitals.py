@@ -100,7 +100,7 @@ def hospital_studies(groups: Sequence[Group], studies: Sequence[Sequence[Study]]
 
     Args:
         groups: all groups of a report.
-        studies: of each group; the rows of the first, which compares methods, are taken.
+        studies: studies of each group; the rows of the first, which compares methods, are taken.
     """
     families: dict[Setting, dict[str, tuple[Group, Study]]] = {}
     notes: dict[Setting, list[str]] = {}
@@ -223,7 +223,7 @@ def _without_polyp(by_seed: BySeed) -> int:
 
 
 def _alarms_of_all(by_seed: BySeed) -> str:
-    """Write the number of false alarms of all seeds together, of so many images without a polyp."""
+    """Write false alarms / images without a polyp, of all seeds together."""
     images = _without_polyp(by_seed)
     return f"{sum(map(false_alarms, by_seed.values()))}/{images}" if images else ABSENT
 

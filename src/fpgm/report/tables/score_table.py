@@ -147,7 +147,7 @@ def is_best(own: Figure, column: Sequence[Figure], metric: str) -> bool:
 
 
 def missed_of_all(scores: Mapping[int, Scores]) -> str:
-    """Write the number of missed polyps of all seeds together, of so many images."""
+    """Write missed polyps / images, of all seeds together."""
     every = scores.values()
     return f"{sum(map(missed, every))}/{sum(len(one.ids) for one in every)}" if every else ABSENT
 

@@ -1,4 +1,4 @@
-"""Whether a difference between two rows is more than chance, image by image."""
+"""Significance of the difference between two rows, image by image."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def comparison_table(
     Args:
         comparisons: corrected for their number.
         reference: label of the row that the others are compared with.
-        setting: of all runs.
-        name: what the table of scores is called.
+        setting: setting of all runs.
+        name: name of the table of scores.
         where: on which images, for the title.
         facts: sentences about these runs.
         reading: sentences on how to read the table.
@@ -146,7 +146,7 @@ def comparison_table(
     told = f"better in {verdicts.count('better')}, worse in {verdicts.count('worse')} of {len(verdicts)} comparisons"
     return Table(
         name=f"significance-{name}_{setting.slug}",
-        title=f"Is it chance? {reference} on the {where}, {setting.labeled} labelled: {told}",
+        title=f"Significance: {reference} on the {where}, {setting.labeled} labelled: {told}",
         header=("data set", "against", "seeds", "images", "Dice difference", "p", "Holm", f"{reference} is"),
         lines=tuple(map(_line, comparisons)),
         facts=(f"{setting.sentence}.", *facts),

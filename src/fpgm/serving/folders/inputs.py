@@ -53,7 +53,7 @@ def find_sources(given: Sequence[str], without: Sequence[Path] = ()) -> list[Sou
         usable = {path: one for path, one in usable.items() if not any(path.is_relative_to(bar) for bar in barred)}
         if not usable:
             kinds = " ".join(sorted(PICTURES | VIDEOS))
-            raise FileNotFoundError(f"{text} holds no picture and no video, that is no file with one of {kinds}")
+            raise FileNotFoundError(f"{text} holds no picture and no video: no file with one of {kinds}")
         for path, source in usable.items():
             found.setdefault(path, source)
     return list(found.values())

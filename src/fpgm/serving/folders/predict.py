@@ -1,4 +1,4 @@
-"""Many files in, a folder of results out: what is done is not done again, what is damaged is left out and said."""
+"""Predict many files into a folder of results; finished files are kept, damaged ones are left out and named."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def predict_files(
         predictor: the model with its threshold and cleaning.
         sources: the files; see `find_sources`.
         out: folder of results; one that holds other files in the places of ours is refused.
-        kinds: which pictures to write.
+        kinds: kinds of pictures to write.
         advance: called with how many files are dealt with, and how many there are.
     """
     folder = _Folder(predictor, out, [kind for kind in SUFFIXES if kind in set(kinds)])

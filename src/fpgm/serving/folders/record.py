@@ -36,10 +36,10 @@ class Entry(BaseModel):
     Attributes:
         image: its path, relative to the folder of results.
         sha256: of its content; nothing if the file is on its way or was left out, its name being taken all the same.
-        name: what its results are called.
+        name: name of its results.
         moving: whether they are a folder of frames.
         settings: all that decides the results but the picture.
-        frames: what was found; one if it does not move.
+        frames: findings of each frame; one frame if it does not move.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,7 +56,7 @@ class Entry(BaseModel):
         """Refuse what we never write; a name that leads elsewhere would let a record say which files to overwrite."""
         place = PurePath(self.name)
         if place.anchor or ".." in place.parts or "\0" in self.name:
-            raise ValueError(f"{self.name!r} is no name within the folder")
+            raise ValueError(f"{self.name!r} is not a name within the folder")
         if self.sha256 and not self.moving and len(self.frames) != 1:
             raise ValueError("a picture that does not move has one frame")
         return self

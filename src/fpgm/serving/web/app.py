@@ -65,10 +65,10 @@ def create_app(
 
     Args:
         predictor: the model.
-        aligner: what the second tab shows; None if there is no torch.
-        note: what the page says of the model above all.
+        aligner: alignment shown in the second tab; None without torch.
+        note: sentence about the model at the top of the page.
         local: answer to the names of this machine alone; see `Guard`.
-        limits: how much to take on.
+        limits: limits of uploads and requests.
     """
     queue = Queue(limits or Limits())
 
@@ -84,7 +84,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own page loads its scripts from another host
         redoc_url=None,
-        redirect_slashes=False,  # it would be made of the request's own words, and fails on bytes that are no text
+        redirect_slashes=False,  # it would be made of the request's own words, and fails on bytes that are not text
     )
     app.add_middleware(Guard, local=local)
     app.add_exception_handler(RequestValidationError, _explain)

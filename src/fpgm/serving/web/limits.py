@@ -23,8 +23,8 @@ class Limits:
     """How much a server takes on.
 
     Attributes:
-        max_bytes: of an upload.
-        max_pixels: of a picture; the default holds a 4K frame.
+        max_bytes: largest upload in bytes.
+        max_pixels: largest picture in pixels; the default holds a 4K frame.
         places: requests that are computed, wait or send their upload; more are told to come back.
         threads: requests that are computed at a time.
         seconds: an upload may take.

@@ -27,7 +27,7 @@ class Guard:
     """Refuses requests that another site's page makes, and sets `HEADERS`.
 
     Args:
-        app: what answers the others.
+        app: application that answers the requests that pass.
         local: whether the server is bound to this machine alone. Then it answers to this machine's names alone, so
             that a foreign page cannot reach it by a name that it lets point here (DNS rebinding).
     """
