@@ -55,7 +55,7 @@ def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_bef
     for number in range(10, 500):
         (folder / f"images/{number}.png").unlink()
         (folder / f"masks/{number}.png").unlink()
-    assert build(*recognise(folder.parent), out, 32).status == "written"
+    assert prepare(*recognise(folder.parent), out, 32).status == "written"
     assert sorted(path.name for path in (out / "mine").iterdir()) == ["data.h5", "manifest.json"]  # no remains
 
 
