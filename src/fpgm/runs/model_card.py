@@ -1,4 +1,4 @@
-"""``MODEL_CARD.md``: what a model was made of, how well it does and what it is not for, written from a run's files."""
+"""``MODEL_CARD.md``: training data, results and limits of a model, written from a run's files."""
 
 from __future__ import annotations
 

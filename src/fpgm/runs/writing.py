@@ -1,4 +1,4 @@
-"""What is written together: a model with its card, an evaluation with its figures in that card."""
+"""Files that are written together: a model with its card, an evaluation with its figures in that card."""
 
 from __future__ import annotations
 

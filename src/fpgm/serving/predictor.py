@@ -1,4 +1,4 @@
-"""A trained model in a user's hands: pictures of any size in, masks and probabilities of that size out.
+"""The predictor: pictures of any size in, masks and probabilities of that size out.
 
 B pictures of H x W pixels, each its own; S x S is what the network sees. Neither training code nor data is needed,
 and without torch a model that was exported to ONNX still predicts.

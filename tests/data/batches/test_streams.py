@@ -94,7 +94,7 @@ def test_strong_views_and_boxes_are_drawn_apart() -> None:
     assert not any(torch.equal(u, m) for u, m in zip(batch.strong_u, batch.strong_m, strict=True))
 
 
-def test_labelled_unlabelled_and_partner_images_have_chances_of_their_own() -> None:
+def test_labelled_unlabelled_and_partner_images_are_drawn_apart() -> None:
     source = FakeStore("a", 8)
     source.pictures[:] = source.pictures[0]
     batch = Stream(pool(source), pool(source), Views(mix=True), seed=0).batch(0)
@@ -209,7 +209,7 @@ def test_a_stream_can_be_sent_to_another_process() -> None:
     assert same(pickle.loads(pickle.dumps(source)).batch(2), source.batch(2))
 
 
-def test_global_chance_is_neither_used_nor_changed() -> None:
+def test_global_randomness_is_neither_used_nor_changed() -> None:
     torch.manual_seed(0)
     before = torch.get_rng_state()
     first = stream(RELEASED).batch(1)

@@ -1,4 +1,4 @@
-"""One image and its mask, from files to arrays, or a word on what is wrong with them."""
+"""Decode one image and its mask to arrays, or say why they are left out."""
 
 from __future__ import annotations
 

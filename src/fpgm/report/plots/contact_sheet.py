@@ -1,4 +1,4 @@
-"""Pictures made of arrays."""
+"""Contact sheets: many pictures in a grid, with the outlines of their masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How runs learnt, and what the guidance strength γ does."""
+"""Learning curves, and scores against the guidance strength γ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the networks drew: image, truth, and a column per row of a study, with outlines and Dice."""
+"""Predicted masks beside the truth: a column per row of a study, with outlines and Dice."""
 
 from __future__ import annotations
 

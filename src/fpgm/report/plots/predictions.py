@@ -1,4 +1,4 @@
-"""What a network sees: images, truth, prediction and views, side by side."""
+"""Pictures of a training: images with truth and prediction, and the views of unlabelled images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of the spectral core: what alignment does to an image, and what profiles look like."""
+"""Figures of the spectral core: aligned images and radial profiles."""
 
 from __future__ import annotations
 

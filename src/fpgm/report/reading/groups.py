@@ -1,4 +1,4 @@
-"""Which runs may stand in one table, which of them are the seeds of one row, and what the row is called."""
+"""Groups of runs that may be compared, and their rows: runs that differ in the seed alone."""
 
 from __future__ import annotations
 

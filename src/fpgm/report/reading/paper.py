@@ -1,4 +1,4 @@
-"""What the paper says: its names, and the figures of its tables."""
+"""The paper's names, and the figures of its tables."""
 
 from __future__ import annotations
 

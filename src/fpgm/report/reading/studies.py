@@ -1,4 +1,4 @@
-"""The paper's questions put to a group of runs: which rows answer each, and what the paper calls them."""
+"""Studies: the rows of a group that answer one question of the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user points at, files, folders, patterns and videos, as pictures with a name for what will be written.
+"""Inputs of a prediction: files, folders, patterns and videos, with a name for the results of each.
 
 Moving pictures are animated GIF, WebP and PNG files and TIFF files of several pages, which Pillow reads, and videos,
 for which OpenCV must be installed.

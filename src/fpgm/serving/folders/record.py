@@ -1,4 +1,4 @@
-"""What was predicted before: ``predictions.jsonl``, a line per file, and ``findings.csv``, which is made of it.
+"""``predictions.jsonl``, a line per predicted file, and ``findings.csv``, which is made of it.
 
 A line is added before the first and after the last picture of a file is written, and the later one counts; so a
 prediction that was interrupted goes on where it was.

@@ -1,4 +1,4 @@
-"""What alignment does to one frame: the pictures and profiles of the page's second tab.
+"""Alignment of one frame: the pictures and profiles of the page's second tab.
 
 S x S is what the model sees.
 """

@@ -1,4 +1,4 @@
-"""What a server takes on: the bytes and pixels of an upload, and how many requests at a time."""
+"""Limits of the server: bytes and pixels of an upload, and requests at a time."""
 
 from __future__ import annotations
 

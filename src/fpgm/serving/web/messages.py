@@ -1,4 +1,4 @@
-"""What the server sends: the fields of its JSON, which the API page explains from here."""
+"""The fields of the JSON that the server sends; the API page explains them from here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every answer carries and every request must pass: no outside hosts, no foreign pages, no copies kept."""
+"""Headers of every answer and checks of every request: no outside hosts, no foreign pages, no copies kept."""
 
 from __future__ import annotations
 
