@@ -15,8 +15,8 @@ from fpgm.analysis.profiles import (
     curve,
     generator,
     labeled_ids,
+    measure_likeness,
     outline,
-    profile_likeness,
     profiles_of,
     seen,
 )
@@ -33,13 +33,13 @@ def test_curve_is_mean_and_deviation_over_images() -> None:
 
 def test_compare_tells_shape_from_amplitude() -> None:
     profile = np.array([4.0, 2.0, 1.0, 1.0])
-    assert profile_likeness(profile, 3 * profile) == (pytest.approx(1), pytest.approx(0), pytest.approx(2))
+    assert measure_likeness(profile, 3 * profile) == (pytest.approx(1), pytest.approx(0), pytest.approx(2))
 
 
 def test_compare_by_hand() -> None:
     # shapes (.5, .3, .2) and (.4, .4, .2): |difference| = sqrt(.02), |first| = sqrt(.38)
     first, second = np.array([5.0, 3.0, 2.0]), np.array([4.0, 4.0, 2.0])
-    alike = profile_likeness(first, second)
+    alike = measure_likeness(first, second)
     assert alike.distance == pytest.approx(np.sqrt(0.02 / 0.38))
     assert alike.amplitude_distance == pytest.approx(np.sqrt(2 / 38))
     assert alike.correlation == pytest.approx(np.corrcoef(first, second)[0, 1])

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fpgm.analysis.profiles import Floats, Likeness, profile_likeness
+from fpgm.analysis.profiles import Floats, Likeness, measure_likeness
 
 Kind = Literal["halves", "video halves", "sets"]
 Indices = NDArray[np.intp]
@@ -83,12 +83,12 @@ def compare_all(
             plain,
             times_halves=plain.likeness.distance / own if own else None,
             times_video_halves=plain.likeness.distance / strict if known and strict else None,
-            outline_distance=profile_likeness(*(outlines[name] for name in pair)).distance,
+            outline_distance=measure_likeness(*(outlines[name] for name in pair)).distance,
         )
 
 
 def _average(kind: Kind, first: str, second: str, both: Floats) -> Comparison:
     """Average likeness over the divisions of profiles (2, D, R)."""
-    alike = np.array([profile_likeness(a, b) for a, b in zip(*both, strict=True)])
+    alike = np.array([measure_likeness(a, b) for a, b in zip(*both, strict=True)])
     low, high = np.quantile(alike[:, 1], (0.05, 0.95)).tolist()
     return Comparison(kind, first, second, Likeness(*alike.mean(0).tolist()), low, high)

@@ -42,7 +42,7 @@ def curve(profiles: Floats) -> Curve:
     return Curve(profiles.mean(0), profiles.std(0), len(profiles))
 
 
-def profile_likeness(first: Floats, second: Floats) -> Likeness:
+def measure_likeness(first: Floats, second: Floats) -> Likeness:
     """Say how alike two profiles (R,) are; the distances are relative to the first."""
     alike = likeness(torch.from_numpy(first), torch.from_numpy(second))
     return Likeness(*alike, float(np.linalg.norm(first - second) / np.linalg.norm(first)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from fpgm._version import __version__
 from fpgm.analysis.halves import Comparison
-from fpgm.analysis.profiles import LOW_RADII, Curve, profile_likeness
+from fpgm.analysis.profiles import LOW_RADII, Curve, measure_likeness
 from fpgm.analysis.signature import DIVISIONS, SetSummary, Signature
 from fpgm.analysis.specificity import Sample, Specificity
 from fpgm.files import write_text
@@ -112,7 +112,7 @@ def _set_record(entry: SetSummary) -> dict[str, Any]:
     counts = {name: getattr(entry, name) for name in ("skipped", "videos", "edge_pixels", "spread")}
     beside = {
         "generic": {name: getattr(entry.generic, name) for name in ("correlation", "distance")},
-        "outline": profile_likeness(entry.curve.mean, entry.outline.mean)._asdict(),
+        "outline": measure_likeness(entry.curve.mean, entry.outline.mean)._asdict(),
     }
     return {"images": entry.curve.images, **counts, **_amplitudes(entry.curve), **beside}
 

@@ -23,8 +23,8 @@ from fpgm.analysis.profiles import (
     chunks,
     curve,
     generator,
+    measure_likeness,
     outline,
-    profile_likeness,
     profiles_of,
     seen,
 )
@@ -148,7 +148,7 @@ def _summary(own: _Edges, total: int, division: Division) -> SetSummary:
         videos=None if (own.videos < 0).any() else len(np.unique(own.videos)),
         edge_pixels=float(own.pixels.mean()),
         spread=float(np.sqrt((strays**2).mean()) / np.linalg.norm(shape)),
-        generic=profile_likeness(whole.mean, generic_profile(len(shape)).double().numpy()),
+        generic=measure_likeness(whole.mean, generic_profile(len(shape)).double().numpy()),
         curve=whole,
         outline=curve(own.outlines),
         halves=(first, second),

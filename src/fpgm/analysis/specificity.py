@@ -31,8 +31,8 @@ from fpgm.analysis.profiles import (
     chunks,
     curve,
     generator,
+    measure_likeness,
     outline,
-    profile_likeness,
     profiles_of,
 )
 from fpgm.data.batches.pool import Pool
@@ -145,7 +145,7 @@ def _summary(rows: NDArray[np.float64], edge: NDArray[np.float64]) -> Sample:
         curve=profile,
         pixels=float(pixels / profile.images),
         grey=float(grey / pixels),
-        likeness=profile_likeness(reference, profile.mean),
+        likeness=measure_likeness(reference, profile.mean),
         tail=float(profile.mean[LOW_RADII:].mean() / reference[LOW_RADII:].mean()),
         exceeds_from=first if first < len(reference) else None,
     )
