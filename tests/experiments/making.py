@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -11,6 +12,7 @@ import torch
 
 from fpgm.experiments.plan import Cell, Variant
 from fpgm.experiments.runner import Outcome, Steps
+from fpgm.runs.evaluation import FORMAT
 
 
 def cell(out: Path, name: str = "supervised", seed: int = 0) -> Cell:
@@ -53,7 +55,7 @@ def evaluate(cell: Cell, device: str) -> None:
     assert device == "device"
     folder = cell.folder / "evaluation"
     folder.mkdir(exist_ok=True)
-    (folder / "evaluation.json").write_text("{}")
+    (folder / "evaluation.json").write_text(json.dumps({"format": FORMAT}))
 
 
 STEPS = Steps(train, evaluate)

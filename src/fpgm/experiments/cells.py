@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm.experiments.plan import Cell
 from fpgm.files import claim, write_text
-from fpgm.runs.evaluation import evaluation_file
+from fpgm.runs.evaluation import is_evaluated
 
 LOCK = ".lock"
 
@@ -56,7 +56,7 @@ def write(cell: Cell, seconds: float, error: str | None = None) -> Record:
 def is_done(folder: Path) -> bool:
     """Whether nothing is left to compute."""
     record = read(folder)
-    return bool(record and record.state == "done" and evaluation_file(folder).is_file())
+    return bool(record and record.state == "done" and is_evaluated(folder))
 
 
 def is_taken(folder: Path) -> bool:

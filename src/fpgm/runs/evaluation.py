@@ -66,6 +66,17 @@ class Evaluation(BaseModel):
         return self.model_copy(update=same) == other.model_copy(update=same)
 
 
+FORMAT: str = Evaluation.model_fields["format"].default
+
+
+def is_evaluated(run: Path) -> bool:
+    """Whether a run has an evaluation in the format that is written here."""
+    try:
+        return bool(json.loads(evaluation_file(run).read_bytes())["format"] == FORMAT)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
 def evaluation_file(run: Path) -> Path:
     """Return the path of ``evaluation.json``."""
     return RunFolder(run).evaluation / EVALUATION
