@@ -58,6 +58,7 @@ def make_side(pool: Pool, name: str, folder: Path, workers: int) -> Callable[[],
     from torch import Tensor, nn
 
     from fpgm.evaluation import evaluate_pools
+    from fpgm.runs.evaluation import scores_file
     from fpgm.runs.scores import METRICS, RELEASED, read_scores
     from fpgm.runs.summary import summarise
 
@@ -67,7 +68,7 @@ def make_side(pool: Pool, name: str, folder: Path, workers: int) -> Callable[[],
 
     def run() -> None:
         evaluate_pools(Red(), {name: pool}, folder, device=torch.device("cpu"), workers=workers)
-        path = folder / f"{name}.csv"
+        path = scores_file(folder, name)
         digest = sha256(path.read_bytes()).hexdigest()
         facts = {"dataset": name, "size": pool.size, "images": len(pool), "unseen": False}
         scores = read_scores(path, sha256=digest, **facts)
