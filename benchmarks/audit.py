@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fpgm.data import audit
-from fpgm.data.building import build_phantom
-from fpgm.data.duplicates import gather
 from fpgm.data.fingerprint import NEAR, Packed, close_pairs, distances, pack
+from fpgm.data.splits import audit
+from fpgm.data.splits.duplicates import gather
 from fpgm.data.store import Store, open_stores
+from fpgm.data.synthetic_store import build_phantom
 
 LOOP = "a loop over all pairs"
 

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from fpgm.cli import demo
 from fpgm.cli.terminal import console
-from fpgm.report.results import read_result
+from fpgm.runs.results import read_result
 
 SEEDS = range(5)
 UNSEEN = ("phantom-e", "phantom-f")

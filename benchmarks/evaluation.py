@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the processes import this file: what is heavy is imported where it is used
-    from fpgm.data.store import Record
-    from fpgm.data.streams import Pool
+    from fpgm.data.batches.pool import Pool
+    from fpgm.data.store import StoredImage
 
 LIMIT = 60.0
 
@@ -29,22 +29,22 @@ def make_pool(folder: Path, name: str, count: int, size: int) -> Pool:
     """A store of images whose red is a prediction of their mask."""
     import numpy as np
 
+    from fpgm.data.batches.pool import Pool
     from fpgm.data.manifest import ImageRow, Manifest
-    from fpgm.data.store import Record, open_stores, write_store
-    from fpgm.data.streams import Pool
+    from fpgm.data.store import StoredImage, open_stores, write_store
     from metrics import blob, perturb
 
     rng = np.random.default_rng(0)
     masks = [blob(size, rng) if name == "blobs" else rng.random((size, size)) > 0.5 for _ in range(20)]
     predicted = [perturb(mask, rng) if name == "blobs" else rng.random((size, size)) > 0.5 for mask in masks]
 
-    def records() -> Iterator[Record]:
+    def records() -> Iterator[StoredImage]:
         for i in range(count):
             shift = tuple(rng.integers(-size // 8, size // 8, 2))
             image = rng.integers(0, 256, (size, size, 3), np.uint8)
             image[..., 0] = np.roll(predicted[i % 20], shift, (0, 1)) * np.uint8(255)
             mask = np.roll(masks[i % 20], shift, (0, 1)).astype(np.uint8)
-            yield Record(ImageRow(f"{i:06d}", *[None] * 4, size, size, float(mask.mean())), image, mask, "0" * 64)
+            yield StoredImage(ImageRow(f"{i:06d}", *[None] * 4, size, size, float(mask.mean())), image, mask, "0" * 64)
 
     header = {"name": name, "source": "benchmark", "size": size, "rules": {}, "inputs": ""}
     write_store(folder / name, records(), lambda rows: Manifest.describe(rows, **header))
@@ -58,7 +58,9 @@ def make_side(pool: Pool, name: str, folder: Path, workers: int) -> Callable[[],
     from torch import Tensor, nn
 
     from fpgm.evaluation import evaluate_pools
-    from fpgm.report.scores import METRICS, RELEASED, read_scores, summarise
+    from fpgm.runs.evaluation import scores_file
+    from fpgm.runs.scores import METRICS, RELEASED, read_scores
+    from fpgm.runs.summary import summarise
 
     class Red(nn.Module):
         def forward(self, image: Tensor) -> Tensor:
@@ -66,7 +68,7 @@ def make_side(pool: Pool, name: str, folder: Path, workers: int) -> Callable[[],
 
     def run() -> None:
         evaluate_pools(Red(), {name: pool}, folder, device=torch.device("cpu"), workers=workers)
-        path = folder / f"{name}.csv"
+        path = scores_file(folder, name)
         digest = sha256(path.read_bytes()).hexdigest()
         facts = {"dataset": name, "size": pool.size, "images": len(pool), "unseen": False}
         scores = read_scores(path, sha256=digest, **facts)

@@ -22,8 +22,8 @@ from pathlib import Path
 import torch
 
 from fpgm.config import resolve
-from fpgm.data.batch import Batch
-from fpgm.data.splits import Split
+from fpgm.data.batches.batch import Batch
+from fpgm.data.splits.split import Split
 from fpgm.data.store import Store
 from fpgm.spectrum import SpectralAlignment, generic_profile
 from fpgm.training.run import train

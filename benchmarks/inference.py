@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fpgm.card import ModelCard
 from fpgm.data.synthetic import phantom
 from fpgm.model import load_model, save_model
 from fpgm.nets import UNet
+from fpgm.runs.card import ModelCard
 from fpgm.serving.export import export_onnx
 from fpgm.serving.onnx_engine import OnnxEngine
 from fpgm.serving.torch_engine import TorchEngine, foreground

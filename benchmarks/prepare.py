@@ -22,9 +22,9 @@ import h5py
 import numpy as np
 from PIL import Image
 
-from fpgm.data.building import build
-from fpgm.data.layouts import Found, recognise
 from fpgm.data.parallel import Workers
+from fpgm.data.raw.layouts import Found, recognise
+from fpgm.data.raw.prepare import prepare as prepare_dataset
 from fpgm.data.store import Store
 from fpgm.data.synthetic import phantom
 
@@ -59,7 +59,7 @@ def plain(found: Found, out: Path, size: int) -> None:
 def ours(found: Found, out: Path, size: int, count: int) -> None:
     """Do it with this package, starting the processes included."""
     with Workers(count) as workers:
-        build(found, out, size, workers)
+        prepare_dataset(found, out, size, workers)
 
 
 def preparing(found: Found, folder: Path, size: int, count: int, repeats: int) -> None:

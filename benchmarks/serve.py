@@ -30,9 +30,9 @@ FLAT = 1.1  # of the memory's median in the last third over that in the first th
 
 def make_run(folder: Path, size: int) -> Path:
     """Write a model of the paper's UNet."""
-    from fpgm.card import ModelCard
     from fpgm.model import save_model
     from fpgm.nets import build
+    from fpgm.runs.card import ModelCard
 
     save_model(folder / "model", build("unet"), ModelCard(net="unet", arguments={}, size=size, training={}))
     return folder
@@ -100,7 +100,7 @@ def load(port: int, pid: int, frame: bytes, clients: int, seconds: float) -> tup
 
 def alone(run: Path, frame: bytes, seconds: float) -> float:
     """Images per second of the same work in this process, one after the other."""
-    from fpgm.data.prepare import read_picture
+    from fpgm.data.pictures import read_picture
     from fpgm.serving.predictor import describe, load_predictor
 
     predictor, count = load_predictor(run), 0

@@ -15,7 +15,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.fpgm import FPGM
 from fpgm.nets import UNet

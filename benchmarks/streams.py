@@ -23,11 +23,12 @@ import torch
 from kornia.enhance import adjust_hue
 from torch.nn.functional import cross_entropy
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
+from fpgm.data.batches.views import jitter
 from fpgm.data.manifest import ImageRow, Manifest
-from fpgm.data.store import Record, Store, write_store
-from fpgm.data.streams import Pool, Stream
-from fpgm.data.views import jitter
+from fpgm.data.store import Store, StoredImage, write_store
 from fpgm.nets.unet import UNet
 
 TARGET = 1.05  # of a step with the loader beside one from a cached batch
@@ -41,10 +42,10 @@ def make_store(folder: Path, count: int, size: int) -> Store:
     mask = np.zeros((size, size), np.uint8)
     mask[size // 4 : size // 2, size // 4 : size // 2] = 1
 
-    def records() -> Iterator[Record]:
+    def records() -> Iterator[StoredImage]:
         for i in range(count):
             row = ImageRow(f"{i:06d}", None, None, None, None, size, size, 1 / 16 if i < 70 else None)
-            yield Record(row, noise[i % 64] + np.uint8(i // 64 % 256), mask if i < 70 else None, "0" * 64)
+            yield StoredImage(row, noise[i % 64] + np.uint8(i // 64 % 256), mask if i < 70 else None, "0" * 64)
 
     header = {"name": "noise", "source": "benchmark", "size": size, "rules": {}, "inputs": ""}
     write_store(folder / "noise", records(), lambda rows: Manifest.describe(rows, **header))

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from fpgm.data.prepare import prepare_image, prepare_mask, read_mask, read_picture
+from fpgm.data.pictures import prepare_image, prepare_mask, read_mask, read_picture
 from fpgm.data.synthetic import phantom
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, generic_profile, likeness
 

@@ -18,22 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fpgm import evaluation
-from fpgm.card import ModelCard
+from fpgm import __version__, evaluation
 from fpgm.cli import main
-from fpgm.config import RunConfig, resolve
+from fpgm.data.batches.pool import Pool
 from fpgm.data.parallel import Workers
-from fpgm.data.protocols import draw
-from fpgm.data.splits import Split
+from fpgm.data.splits.protocols import draw
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool
 from fpgm.evaluation import Row, compare, evaluate, evaluate_run, held_out, predict_masks, score, write_rows
 from fpgm.metrics import reported_metrics
-from fpgm.model import load_model, save_model
-from fpgm.nets import build
+from fpgm.model import load_model
+from fpgm.runs.evaluation import FORMAT
+from tests.runs.making import make_run, ship
 
 CPU = torch.device("cpu")
-NET = {"channels": [2, 2, 4, 4, 4]}
 PHANTOMS = [f"phantom-{letter}" for letter in "abcdef"]
 
 
@@ -53,25 +51,6 @@ class Bright(nn.Module):
 @pytest.fixture
 def pool(phantom_store: Path) -> Pool:
     return Pool(open_stores(phantom_store), Split.load(phantom_store / "splits" / "strict-0").test)
-
-
-def ship(run: Path, seed: int, size: int = 64) -> None:
-    """Give the run a network with the weights of a seed."""
-    torch.manual_seed(seed)
-    net = build("unet", **NET)
-    data = RunConfig.load(run / "config.yaml").data
-    training = {"train_sha256": Split.load(data.store / "splits" / data.split).train_sha256()}
-    save_model(run / "model", net, ModelCard(net="unet", arguments=NET, size=size, training=training))
-
-
-def make_run(run: Path, store: Path) -> Path:
-    """Write what evaluation and reports need of a finished run."""
-    settings = [f"net.arguments={json.dumps(NET)}", "train.iterations=40"]
-    config = resolve("mini", "supervised", {"store": store, "split": "strict-0", "labeled": "16"}, settings)
-    config.save(run / "config.yaml")
-    (run / "metrics.csv").write_text("step,loss\n")
-    ship(run, seed=1)  # of this network, seed 1 finds something, not everything
-    return run
 
 
 @pytest.fixture
@@ -209,13 +188,15 @@ def test_a_second_evaluation_computes_nothing(run: Path, monkeypatch: pytest.Mon
     assert state(run) == before
 
 
-def test_the_format_decides_whether_an_evaluation_is_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_format_decides_whether_an_evaluation_is_kept(run: Path) -> None:
     evaluate_run(run, device=CPU)
+    record = run / "evaluation" / "evaluation.json"
+    record.write_text(record.read_text().replace(f'"{__version__}"', '"9.9.9"'))
     before = state(run)
-    monkeypatch.setattr(evaluation, "__version__", "9.9.9")
     evaluate_run(run, device=CPU)
     assert state(run) == before
-    monkeypatch.setattr(evaluation, "FORMAT", "fpgm-evaluation-0")
+    record.write_text(record.read_text().replace(FORMAT, "fpgm-evaluation-0"))
+    before = state(run)
     evaluate_run(run, device=CPU)
     assert all(state(run)[name][0] != before[name][0] for name in before)
 

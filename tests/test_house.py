@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.report.making import bars, write_run
 
 PACKAGE = Path(__file__).parents[1] / "src" / "fpgm"
 
@@ -20,15 +23,16 @@ MAY_IMPORT = {
     "nets": {"files"},
     "metrics": set(),
     "data": {"_version", "files"},
+    "runs": {"_version", "data", "files"},
     "methods": {"data", "losses", "nets", "spectrum"},
-    "evaluation": {"_version", "card", "data", "files", "metrics", "model"},
-    "config": {"_version", "files", "methods"},
+    "config": {"_version", "methods", "runs"},
     "tensors": {"_version", "files"},
-    "card": {"_version"},
-    "model": {"card", "files", "nets", "tensors"},
-    "serving": {"_version", "card", "data", "evaluation", "files", "metrics", "model", "nets", "report", "spectrum"},
+    "model": {"files", "nets", "runs", "tensors"},
+    "evaluation": {"data", "files", "metrics", "model", "runs"},
+    "analysis": {"_version", "data", "files", "spectrum"},
+    "report": {"data", "files", "runs"},
+    "serving": {"_version", "data", "evaluation", "files", "metrics", "model", "nets", "runs", "spectrum"},
     "training": {
-        "card",
         "config",
         "data",
         "evaluation",
@@ -36,17 +40,34 @@ MAY_IMPORT = {
         "methods",
         "model",
         "nets",
-        "report",
+        "report",  # the pictures of a run under way
+        "runs",
         "spectrum",
         "tensors",
     },
-    "experiments": {"_version", "config", "data", "evaluation", "files", "methods", "serving", "training"},
-    "analysis": {"_version", "data", "files", "spectrum"},
-    "report": {"_version", "files"},
+    "experiments": {"config", "data", "evaluation", "files", "methods", "runs", "training"},
     "cli": {"*"},
     "__main__": {"cli"},
     "__init__": {"_version", "serving"},
 }
+MOST_MODULES = 16  # in a folder
+
+# Tests of several modules at once, which are named for what they ask.
+TESTS = Path(__file__).parent
+ACROSS = {
+    "test_benchmarks.py",
+    "test_docs.py",
+    "test_examples.py",
+    "test_house.py",
+    "test_methods_page.py",
+    "test_public_names.py",
+    "methods/test_arguments.py",
+    "methods/test_contract.py",
+    "methods/test_ranks.py",
+    "serving/web/test_static.py",  # the page in a browser
+    "spectrum/test_released.py",
+}
+ACROSS_FOLDERS = {"faults", "fuzz"}
 
 
 def room(path: Path) -> str:
@@ -120,3 +141,51 @@ print(tuple(SpectralAlignment(prior)(torch.rand(1, 3, 16, 16)).shape))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "(1, 3, 16, 16)", done.stderr
+
+
+def test_a_report_needs_no_torch(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", {"phantom-a": bars(4, 5)}, {"phantom-a": bars(4, 6)})
+    script = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "lightning_fabric", "kornia", "monai"}:
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Blocked())
+from importlib import import_module
+from pathlib import Path
+import fpgm.report, fpgm.runs
+for package in (fpgm.report, fpgm.runs):
+    folder = Path(package.__path__[0])
+    for path in folder.rglob("*.py"):
+        import_module(".".join([package.__name__, *path.relative_to(folder).with_suffix("").parts]))
+from fpgm.report.pages.report import write_report
+from fpgm.runs.results import read_result
+print(write_report([read_result(Path(sys.argv[1]))], [], Path(sys.argv[2])))
+"""
+    out = tmp_path / "report"
+    command = [sys.executable, "-c", script, str(tmp_path / "run"), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str(out / "index.html"), done.stderr
+    assert "Dice" in (out / "index.html").read_text()
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=lambda path: path.name)
+def test_a_folder_is_small_enough_to_read(folder: Path) -> None:
+    assert len(list(folder.glob("*.py"))) <= MOST_MODULES, f"{folder} is crowded: cut it into rooms"
+
+
+def test_tests_mirror_the_package() -> None:
+    for path in sorted(TESTS.rglob("test_*.py")):
+        own = path.relative_to(TESTS)
+        if own.as_posix() in ACROSS or own.parts[0] in ACROSS_FOLDERS:
+            continue
+        module = PACKAGE / own.with_name(own.name.removeprefix("test_"))
+        assert module.is_file(), f"{own} tests no module: there is no {module.relative_to(PACKAGE)}"
+
+
+def test_no_test_imports_another() -> None:
+    for path in sorted(TESTS.rglob("*.py")):
+        for name in re.findall(r"^ *(?:from|import) (tests[\w.]*)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            borrowed = [part for part in name.split(".") if part.startswith("test_")]
+            assert not borrowed, f"{path.relative_to(TESTS)} imports {name}: move what they share to a helper module"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fpgm.methods import METHODS
 from fpgm.report import paper
-from fpgm.report.paper import paper_figures
+from fpgm.report.reading.paper import paper_figures
 
 PAGE = (Path(__file__).parents[1] / "docs" / "methods.md").read_text(encoding="utf-8")
 SEEN, UNSEEN = ("Kvasir", "CVC-ClinicDB", "CVC-ColonDB", "ETIS"), ("CVC-300", "BKAI")
@@ -42,7 +42,7 @@ def test_the_compared_methods_below_the_supervised_row_are_counted() -> None:
 
 
 def test_the_papers_figures_are_the_papers() -> None:
-    with (resources.files("fpgm.report") / "reference" / "paper_results.csv").open(encoding="utf-8") as file:
+    with (resources.files("fpgm.report.reading") / "reference" / "paper_results.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["labeled_percent"] == "5" and row["metric"] == "dice"]
     published = {
         (row["method"].lower().replace("-", "_"), row["dataset"]): row["value"]

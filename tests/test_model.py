@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from fpgm.card import ModelCard, Statistics
 from fpgm.model import load_model, save_model
 from fpgm.nets import UNet
 from fpgm.nets.statistics import blend
+from fpgm.runs.card import ModelCard, Statistics
 
 SMALL = {"channels": [4, 4, 4, 4, 4]}
 

@@ -15,7 +15,7 @@ import fpgm
 from fpgm.cli import COMMANDS, build_parser
 from fpgm.cli.reproduce import reproduce
 from fpgm.config import PRESETS, keys
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.methods import METHODS, Method
 from fpgm.metrics import pair_metrics
 

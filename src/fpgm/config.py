@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError
 
-from fpgm import __version__
-from fpgm.files import write_text
+from fpgm._version import __version__
 from fpgm.methods import METHODS
 from fpgm.methods.arguments import STRICT, Arguments, explain
 from fpgm.methods.arguments import arguments_model as model_of
+from fpgm.runs.config import flatten, read_yaml, write_config
 
 Preset = Literal["paper", "mini"]
 Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
@@ -95,16 +94,26 @@ class RunConfig(Part):
     train: TrainConfig = TrainConfig()
 
     def save(self, path: Path) -> None:
-        """Write YAML that `load` reads."""
-        write_text(path, yaml.safe_dump(self.model_dump(mode="json", serialize_as_any=True), sort_keys=False))
+        """Write ``config.yaml``: all settings, and which of them depart from the preset."""
+        write_config(path, {**self._record(), "departs": self.departures()})
 
     @classmethod
     def load(cls, path: Path) -> RunConfig:
         """Read a run's `config.yaml`."""
-        record = _read_yaml(path.read_bytes(), str(path))
+        record = read_yaml(path.read_bytes(), str(path))
         if not isinstance(record, dict) or str(record.get("method")) not in METHODS:
             raise ValueError(f"{path} is not the configuration of a run: it names no method of this version")
-        return _build(record, str(path))
+        return _build({key: value for key, value in record.items() if key != "departs"}, str(path))
+
+    def departures(self) -> list[str]:
+        """Return the dotted keys of the settings that differ from the preset's, where the preset has one."""
+        data = self.data.model_dump(include={"store", "split", "labeled"})
+        usual = flatten(resolve(self.preset, self.method, data)._record())
+        own = flatten(self._record())
+        return [key for key in own if key != "version" and (key not in usual or own[key] != usual[key])]
+
+    def _record(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", serialize_as_any=True)
 
 
 def paper(method: str) -> dict[str, Any]:
@@ -155,7 +164,7 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
         if key not in valid:
             raise ValueError(f"there is no setting {key!r}; {_near(key, valid)}")
         section, _, name = key.partition(".")
-        record.setdefault("arguments" if section == "method" else section, {})[name] = _read_yaml(text, setting)
+        record.setdefault("arguments" if section == "method" else section, {})[name] = read_yaml(text, setting)
         if key == "net.name":
             record["net"] = {"name": record["net"]["name"]}  # what else a preset says is of its own network
     return _build(record, "the settings")
@@ -185,7 +194,7 @@ def differences(old: RunConfig, new: RunConfig) -> list[str]:
 
     Precision `auto` differs from no other: it stands for the one in use.
     """
-    left, right = (_flat(config.model_dump(mode="json", serialize_as_any=True)) for config in (old, new))
+    left, right = (flatten(config._record()) for config in (old, new))
     free = {"version", "data.workers"}
     if "auto" in (old.train.precision, new.train.precision):
         free.add("train.precision")
@@ -200,21 +209,6 @@ def _near(name: str, valid: Iterable[str]) -> str:
     known = list(valid)
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     return f"near it: {', '.join(close)}" if close else f"there are: {', '.join(known)}"
-
-
-def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in record.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
-
-
-def _read_yaml(text: str | bytes, source: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except Exception as error:  # a wrong tag makes the reader raise anything, e.g. a KeyError for `!!bool x`
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise ValueError(f"{source} is not readable YAML: {reason}") from None
 
 
 def _build(record: dict[str, Any], source: str) -> RunConfig:

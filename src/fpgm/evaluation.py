@@ -1,63 +1,48 @@
 """A predictor and labelled images → per-image rows; a run folder → the files of its evaluation.
 
-``evaluation/<data set>.csv`` holds a line per image, ``<data set>.npz`` the predicted masks in the same order, and
-``evaluation.json`` says of which weights and images they are. It is written last: where it is, all it lists is.
+The files are those of `fpgm.runs.evaluation` and `fpgm.runs.scores`.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
-from fpgm._version import __version__
-from fpgm.card import CARD, ModelCard, read_card
 from fpgm.data.catalog import find
 from fpgm.data.manifest import MANIFEST
 from fpgm.data.parallel import Workers
-from fpgm.data.splits import Split, dataset_of
+from fpgm.data.splits.split import Split, dataset_of
 from fpgm.data.store import open_stores
-from fpgm.files import atomic_path, file_sha256, sole_writer, write_text
+from fpgm.files import file_sha256, sole_writer
 from fpgm.metrics import reported_metrics
+from fpgm.runs.card import CARD, ModelCard, read_card
+from fpgm.runs.config import read_config
+from fpgm.runs.evaluation import (
+    EvaluatedSet,
+    Evaluation,
+    describe_files,
+    masks_file,
+    read_evaluation,
+    scores_file,
+    write_masks,
+)
+from fpgm.runs.folder import RunFolder
+from fpgm.runs.scores import Row, write_rows
+from fpgm.runs.writing import write_evaluation
 
 if TYPE_CHECKING:  # the processes that compute metrics import this module, and have no need of torch
     import torch
     from torch import nn
 
-    from fpgm.data.streams import Pool
+    from fpgm.data.batches.pool import Pool
 
-FORMAT = "fpgm-evaluation-2"  # decides whether an evaluation can be kept; another version of this package can
-RECORD = "evaluation.json"
-FILES = ("csv", "npz")  # of each data set
 Mask = NDArray[np.bool_]
 Advance = Callable[[str, int, int], None]
-
-
-class Row(NamedTuple):
-    """The comparison of one image; `predicted` and `true` are numbers of foreground pixels.
-
-    Empty masks count as "penalise" says; the columns with `released_` in front are scored as the released code does.
-    """
-
-    id: str
-    dice: float
-    jaccard: float
-    hd95: float
-    asd: float
-    released_dice: float
-    released_jaccard: float
-    released_hd95: float
-    released_asd: float
-    predicted: int
-    true: int
 
 
 class Scored(NamedTuple):
@@ -127,34 +112,24 @@ def evaluate(predictor: nn.Module, pool: Pool, *, device: torch.device) -> list[
     return [row for row, _ in compare(predictor, pool, device=device)]
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows as CSV, a header and a line per image; numbers come back as they were, to the last bit."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row._fields)
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
-
-
 def evaluate_pools(
     predictor: nn.Module,
     pools: Mapping[str, Pool],
-    folder: Path,
+    run: Path,
     *,
     device: torch.device,
     workers: int = 1,
     advance: Advance = lambda name, done, total: None,
 ) -> None:
-    """Score a predictor on each pool and write ``<name>.csv`` and ``<name>.npz``; see `compare` and `evaluate_run`."""
+    """Score a predictor on each pool and write scores and masks to a run folder; see `compare` and `evaluate_run`."""
     with Workers(workers) as processes:
         for name, pool in pools.items():
             scored = []
             for one in compare(predictor, pool, device=device, workers=processes):
                 scored.append(one)
                 advance(name, len(scored), len(pool))
-            write_rows(folder / f"{name}.csv", (one.row for one in scored))
-            with atomic_path(folder / f"{name}.npz") as draft, draft.open("wb") as file:
-                np.savez_compressed(file, masks=np.stack([one.packed for one in scored]))
+            write_rows(scores_file(run, name), (one.row for one in scored))
+            write_masks(masks_file(run, name), np.stack([one.packed for one in scored]))
 
 
 def evaluate_run(
@@ -180,31 +155,28 @@ def evaluate_run(
     """
     from fpgm.model import load_model
 
-    own_store, name, card = _read_run(run)
-    place, folder = store or own_store, run / "evaluation"
+    data, card = _read_run(run)
+    place, name = store or Path(data["store"]), str(data["split"])
     split = _read_split(run, place, name, card)
     sets = held_out(split)
-    header = {"format": FORMAT, "version": __version__, "weights_sha256": card.weights_sha256, "size": card.size}
-    header |= {"protocol": split.protocol, "split": name, "split_seed": split.seed}
-    header |= {"left_out": split.left_out} if split.left_out else {}
+    header = Evaluation(
+        weights_sha256=card.weights_sha256,
+        size=card.size,
+        protocol=split.protocol,
+        split=name,
+        split_seed=split.seed,
+        left_out=split.left_out,
+    )
     chosen = _choose(sets, datasets)
-    if not _kept(folder, header, place, sets).issuperset(chosen):
+    if not _kept(run, header, place, sets).issuperset(chosen):
         with sole_writer(run):
-            kept = _kept(folder, header, place, sets)
+            kept = _kept(run, header, place, sets)
             todo = {name: sets[name] for name in chosen if name not in kept}
             pools, predictor = _pools(place, todo, card.size), load_model(run)[0].to(device)
-            _vouch(folder, header, place, sets, kept)
-            evaluate_pools(predictor, pools, folder, device=device, workers=workers, advance=advance)
-            _vouch(folder, header, place, sets, kept.union(todo))
-    return folder
-
-
-def is_evaluated(run: Path) -> bool:
-    """Whether a run folder has an evaluation in the format that is written here."""
-    try:
-        return bool(json.loads((run / "evaluation" / RECORD).read_bytes())["format"] == FORMAT)
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
+            _write_record(run, header, place, sets, kept)
+            evaluate_pools(predictor, pools, run, device=device, workers=workers, advance=advance)
+            _write_record(run, header, place, sets, kept.union(todo))
+    return RunFolder(run).evaluation
 
 
 def held_out(split: Split) -> dict[str, HeldOut]:
@@ -221,21 +193,15 @@ def held_out(split: Split) -> dict[str, HeldOut]:
     return sets
 
 
-def _read_run(run: Path) -> tuple[Path, str, ModelCard]:
-    """Return the store and the split of a run, and the card of its model; the method need not be known here."""
-    if not (run / "config.yaml").is_file():
-        raise FileNotFoundError(f"{run} is not a run: it has no config.yaml; `fpgm train` makes runs")
-    if not (run / "model" / CARD).is_file():
+def _read_run(run: Path) -> tuple[Mapping[str, Any], ModelCard]:
+    """Return the data section of a finished run's settings, and the card of its model."""
+    folder = RunFolder(run)
+    folder.require_config()
+    if not (folder.model / CARD).is_file():
         raise FileNotFoundError(
             f"{run} is not finished: it has no model/{CARD}; go on with `fpgm train … --out {run} --resume`"
         )
-    card = read_card(run / "model")
-    try:
-        data = yaml.safe_load((run / "config.yaml").read_bytes())["data"]
-        return Path(data["store"]), str(data["split"]), card
-    except Exception:  # a wrong tag makes the reader raise anything
-        path = run / "config.yaml"
-        raise ValueError(f"{path} is not the configuration of a run: copy the whole folder again") from None
+    return read_config(run)["data"], read_card(folder.model)
 
 
 def _read_split(run: Path, place: Path, name: str, card: ModelCard) -> Split:
@@ -261,33 +227,27 @@ def _choose(sets: Mapping[str, HeldOut], names: Sequence[str] | None) -> list[st
     return chosen
 
 
-def _kept(folder: Path, header: Mapping[str, Any], place: Path, sets: Mapping[str, HeldOut]) -> set[str]:
+def _kept(run: Path, header: Evaluation, place: Path, sets: Mapping[str, HeldOut]) -> set[str]:
     """Return the data sets that were evaluated before: same weights, same images, files unchanged."""
     try:
-        record = json.loads((folder / RECORD).read_bytes())
-        entries = record.pop("datasets")
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        record = read_evaluation(run)
+    except (OSError, ValueError):
         return set()  # none, or of another format
-    if record | {"version": __version__} != header or not isinstance(entries, dict):
+    if not record.fits(header):
         return set()
-    whole = [name for name in sets if all((folder / f"{name}.{kind}").is_file() for kind in FILES)]
-    return {name for name in whole if entries.get(name) == _entry(folder, place, name, sets[name])}
+    known = record.datasets
+    return {name for name in sets if name in known and known[name] == _entry(run, place, name, sets[name])}
 
 
-def _entry(folder: Path, place: Path, name: str, held: HeldOut) -> dict[str, Any]:
+def _entry(run: Path, place: Path, name: str, held: HeldOut) -> EvaluatedSet | None:
     """Describe the files of a data set, and by `source_sha256` the images they were made of."""
     source = "\n".join((*held.ids, file_sha256(place / name / MANIFEST)))
-    return {
-        "images": len(held.ids),
-        "unseen": held.unseen,
-        "sha256": file_sha256(folder / f"{name}.csv"),
-        "masks_sha256": file_sha256(folder / f"{name}.npz"),
-        "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
-    }
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    return describe_files(run, name, images=len(held.ids), unseen=held.unseen, source_sha256=digest)
 
 
 def _pools(place: Path, sets: Mapping[str, HeldOut], size: int) -> dict[str, Pool]:
-    from fpgm.data.streams import Pool
+    from fpgm.data.batches.pool import Pool
 
     stores = open_stores(place, list(sets))
     pools = {name: Pool(stores, held.ids) for name, held in sets.items()}
@@ -300,13 +260,11 @@ def _pools(place: Path, sets: Mapping[str, HeldOut], size: int) -> dict[str, Poo
     return pools
 
 
-def _vouch(
-    folder: Path, header: Mapping[str, Any], place: Path, sets: Mapping[str, HeldOut], names: Collection[str]
+def _write_record(
+    run: Path, header: Evaluation, place: Path, sets: Mapping[str, HeldOut], names: Collection[str]
 ) -> None:
-    """Let the record list these data sets, and nothing else be there; without any there is no record."""
-    entries = {name: _entry(folder, place, name, held) for name, held in sets.items() if name in names}
-    if entries:
-        write_text(folder / RECORD, json.dumps({**header, "datasets": entries}, indent=1) + "\n")
-    absent = [f"{name}.{kind}" for name in sets.keys() - entries.keys() for kind in FILES]
-    for file in absent if entries else (RECORD, *absent):
-        (folder / file).unlink(missing_ok=True)
+    """List these data sets as evaluated, and remove the files of all others."""
+    found = {name: _entry(run, place, name, held) for name, held in sets.items() if name in names}
+    entries = {name: entry for name, entry in found.items() if entry}
+    record = header.model_copy(update={"datasets": entries})
+    write_evaluation(run, record, store=place, stale=sets.keys() - entries.keys())

@@ -10,24 +10,31 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from fpgm.card import CARD, ModelCard, model_folder, read_card
-from fpgm.files import file_sha256, write_text
+from fpgm.files import file_sha256
 from fpgm.nets import build
 from fpgm.nets.statistics import blend
+from fpgm.runs.card import CARD, ModelCard, model_folder, read_card
+from fpgm.runs.writing import write_model_record
 from fpgm.tensors import read_tensors, write_tensors
 
 WEIGHTS = "model.safetensors"
 FORMAT = "fpgm-weights-1"
 
 
-def save_model(folder: Path, net: nn.Module, card: ModelCard) -> ModelCard:
-    """Write the weights, then the card with their hash, and return the card.
+def save_model(folder: Path, net: nn.Module, card: ModelCard, *, base: Path | None = None) -> ModelCard:
+    """Write the weights, then ``model.json`` with their hash and ``MODEL_CARD.md``, and return the card.
 
     The hash also covers the share of an image's own statistics.
+
+    Args:
+        folder: model folder to write.
+        net: the network.
+        card: content of ``model.json``, without the hash.
+        base: run folder or model folder that the model was adapted from, if it was.
     """
     write_tensors(folder / WEIGHTS, net.state_dict(), FORMAT, _content(card))
     complete = card.model_copy(update={"weights_sha256": file_sha256(folder / WEIGHTS)})
-    write_text(folder / CARD, complete.model_dump_json(indent=1) + "\n")
+    write_model_record(folder, complete, base)
     return complete
 
 

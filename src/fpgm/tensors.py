@@ -16,7 +16,7 @@ from torch import Tensor
 from fpgm._version import __version__
 from fpgm.files import atomic_path
 
-_HEADER = "fpgm"  # one entry: of several the order on the disk would be left to chance, and with it the file's hash
+_HEADER = "fpgm"  # one entry: of several the order on the disk would be random, and with it the file's hash
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], kind: str, content: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     try:
         with safe_open(path, "pt") as file:
             header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a mapping)
     except (SafetensorError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is damaged or cut short ({error})") from None
     found = header.get("format") if isinstance(header, dict) else None

@@ -9,11 +9,11 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from fpgm.card import read_card
 from fpgm.cli import main
 from fpgm.data.synthetic import phantom
+from fpgm.runs.card import read_card
 from fpgm.serving.predictor import load_predictor
-from fpgm.serving.web import create_app
+from fpgm.serving.web.app import create_app
 from tests.serving.making import SIZE, model, onnx_file
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fpgm import __version__
 from fpgm.cli import main
-from fpgm.data.splits import Split
+from fpgm.data.splits.split import Split
 from tests.data.making import make_store, scene
 
 

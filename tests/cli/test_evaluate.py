@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from fpgm.cli import main
-from fpgm.report.results import read_result, summarise
-from tests.test_evaluation import make_run
+from fpgm.runs.results import read_result
+from fpgm.runs.summary import summarise
+from tests.runs.making import make_run
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_the_documented_requests_work(server: str, tmp_path: Path) -> None:
 
 def test_the_page_says_what_the_server_answers() -> None:
     """The example of an answer in the documentation has the fields of a real one."""
-    from fpgm.serving.messages import Prediction
+    from fpgm.serving.web.messages import Prediction
 
     (example,) = re.findall(r"^```json\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     Prediction.model_validate_json(example, strict=True)

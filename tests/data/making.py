@@ -10,8 +10,8 @@ from PIL import Image
 
 from fpgm.data.fingerprint import dhash, reference
 from fpgm.data.manifest import ImageRow, Manifest
-from fpgm.data.pairs import natural
-from fpgm.data.store import Record, Store, write_store
+from fpgm.data.names import natural
+from fpgm.data.store import Store, StoredImage, write_store
 
 
 def make_store(root: Path, name: str, pictures: Mapping[str, np.ndarray], bare: Collection[str] = ()) -> Store:
@@ -24,7 +24,7 @@ def make_store(root: Path, name: str, pictures: Mapping[str, np.ndarray], bare: 
         answer = None if id_ in bare else mask
         share = None if answer is None else float(mask.mean())
         row = ImageRow(id_, id_, None, None, None, size, size, share)
-        records.append(Record(row, pictures[id_], answer, dhash(Image.fromarray(pictures[id_]))))
+        records.append(StoredImage(row, pictures[id_], answer, dhash(Image.fromarray(pictures[id_]))))
     header = {"name": name, "source": "drawn", "size": size, "rules": {}, "inputs": ""}
     write_store(root / name, records, lambda rows: Manifest.describe(rows, **header))
     return Store.open(root / name)

@@ -15,10 +15,10 @@ from fpgm.data.fingerprint import (
     NEAR,
     Reference,
     close_pairs,
-    compare,
     dhash,
     distance,
     distances,
+    find_differences,
     pack,
     recognise,
     reference,
@@ -136,7 +136,7 @@ def test_recognise_prefers_the_named_set_then_the_nearest() -> None:
 def test_compare_accepts_the_reference_itself() -> None:
     rows = own("CVC-ColonDB")
     shares = [row.foreground for row in rows]
-    assert compare("CVC-ColonDB", [r.id for r in rows], [r.dhash for r in rows], shares) == []
+    assert find_differences("CVC-ColonDB", [r.id for r in rows], [r.dhash for r in rows], shares) == []
 
 
 def test_compare_names_each_problem() -> None:
@@ -151,7 +151,7 @@ def test_compare_names_each_problem() -> None:
     shares[3] = float("nan")  # no mask at all: not compared
     ids[4] = "frame4"
     ids.append("extra"), hashes.append("a" * 64), shares.append(0.1)
-    found = {(f.id, f.problem): f.detail for f in compare("ETIS-LaribPolypDB", ids, hashes, shares)}
+    found = {(f.id, f.problem): f.detail for f in find_differences("ETIS-LaribPolypDB", ids, hashes, shares)}
     assert set(found) == {
         (ids[0], "altered"),
         (ids[1], "foreign"),
@@ -168,7 +168,7 @@ def test_compare_names_each_problem() -> None:
 
 def test_compare_of_ones_own_set_finds_only_foreign_pictures() -> None:
     stolen = own("Kvasir-SEG")[7]
-    findings = compare("mine", ["a", "b"], ["5" * 64, flip(stolen.dhash, 4)], [0.1, 0.2])
+    findings = find_differences("mine", ["a", "b"], ["5" * 64, flip(stolen.dhash, 4)], [0.1, 0.2])
     assert [(f.id, f.problem) for f in findings] == [("b", "foreign")]
     assert stolen.id in findings[0].detail
 

@@ -12,25 +12,24 @@ import h5py
 import numpy as np
 import pytest
 
-from fpgm.data.manifest import ImageRow, Manifest
-from fpgm.data.pairs import Problem
-from fpgm.data.store import Record, Store, open_stores, write_store
+from fpgm.data.manifest import ImageRow, LeftOut, Manifest
+from fpgm.data.store import Store, StoredImage, open_stores, write_store
 from tests.processes import PATIENCE
 
 S = 16
 HEADER = {"name": "mine", "source": "by hand", "size": S, "rules": {"image": "none"}, "inputs": "0" * 64}
 
 
-def record(number: int, labeled: bool = True, id_: str | None = None) -> Record:
+def record(number: int, labeled: bool = True, id_: str | None = None) -> StoredImage:
     rng = np.random.default_rng(number)
     image = rng.integers(0, 256, (S, S, 3), dtype=np.uint8)
     mask = rng.integers(0, 2, (S, S), dtype=np.uint8) if labeled else None
     name = id_ or str(number)
     row = ImageRow(name, f"i/{name}.png", f"m/{name}.png", "a", "b", 40 + number, 30, 0.25 if labeled else None)
-    return Record(row, image, mask, f"{number:064x}")
+    return StoredImage(row, image, mask, f"{number:064x}")
 
 
-def write(folder: Path, records: list[Record], problems: tuple[Problem, ...] = (), **header: object) -> Manifest:
+def write(folder: Path, records: list[StoredImage], problems: tuple[LeftOut, ...] = (), **header: object) -> Manifest:
     return write_store(folder, records, lambda rows: Manifest.describe(rows, problems, **{**HEADER, **header}))
 
 
@@ -144,9 +143,9 @@ def test_pickle_holds_no_pixels(store: Store) -> None:
 
 def test_manifest_is_readable_and_complete(tmp_path: Path) -> None:
     problems = (
-        Problem("empty mask", "m/9.png", "no"),
-        Problem("empty mask", "m/8.png", "no"),
-        Problem("wrong count", "", "?"),
+        LeftOut("empty mask", "m/9.png", "no"),
+        LeftOut("empty mask", "m/8.png", "no"),
+        LeftOut("wrong count", "", "?"),
     )
     written = write(tmp_path / "mine", [record(0), record(1, labeled=False)], problems)
     text = (tmp_path / "mine/manifest.json").read_text()
@@ -163,7 +162,7 @@ def test_manifest_is_readable_and_complete(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"format": "other"}', "[1, 2"])
 def test_a_manifest_of_something_else(store: Store, text: str) -> None:
     (store.folder / "manifest.json").write_text(text)
-    with pytest.raises(ValueError, match="is no manifest of this release") as error:
+    with pytest.raises(ValueError, match="is not a manifest of this release") as error:
         _ = Store.open(store.folder).manifest
     assert "fpgm data prepare" in str(error.value)
 
@@ -221,7 +220,7 @@ def test_open_stores(tmp_path: Path) -> None:
 def test_an_error_while_writing_leaves_the_old_store(store: Store) -> None:
     before = {path.name: path.read_bytes() for path in store.folder.iterdir()}
 
-    def records() -> Iterator[Record]:
+    def records() -> Iterator[StoredImage]:
         yield record(0)
         raise OSError("disk full")
 
@@ -238,7 +237,7 @@ def test_records_are_taken_one_by_one(tmp_path: Path) -> None:
         def __del__(self) -> None:
             alive.pop()
 
-    def records() -> Iterator[Record]:
+    def records() -> Iterator[StoredImage]:
         for n in range(20):
             made = record(n)
             alive.append(n)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from fpgm.evaluation import FORMAT
 from fpgm.experiments.plan import Cell, Variant
 from fpgm.experiments.runner import Outcome, Steps
+from fpgm.runs.evaluation import FORMAT
 
 
 def cell(out: Path, name: str = "supervised", seed: int = 0) -> Cell:
@@ -72,3 +72,13 @@ class Diary:
 
     def waiting(self, count: int) -> None:
         self.lines.append(f"waiting {count}")
+
+
+# a program that holds a lock file until it is sent a line
+HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    print("held", flush=True)
+    sys.stdin.readline()
+"""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fpgm.data.splits import Split
+from fpgm.data.splits.split import Split
 from fpgm.experiments.plan import (
     HOSPITAL_METHODS,
     LABELED,

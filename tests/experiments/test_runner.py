@@ -17,16 +17,8 @@ from fpgm.experiments import cells as on_disk
 from fpgm.experiments import runner
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.runner import InProcess, Steps, run
-from tests.experiments.making import STEPS, Diary, cell, evaluate, notes, train
+from tests.experiments.making import HOLD, STEPS, Diary, cell, evaluate, notes, train
 from tests.processes import PATIENCE
-
-HOLD = """
-import fcntl, sys
-with open(sys.argv[1], "w") as file:
-    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    print("held", flush=True)
-    sys.stdin.readline()
-"""
 
 
 def states(cells: list[Cell], diary: Diary | None = None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fpgm.data.splits import Split
+from fpgm.data.splits.split import Split
 from fpgm.experiments import timing
 from fpgm.experiments.plan import Cell, Fold, plan
 from fpgm.experiments.timing import Cost, kind, measure, times

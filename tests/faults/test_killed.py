@@ -1,8 +1,8 @@
 """SIGKILL during prepare, training, evaluation, report and reproduce: what was saved is there, the next run goes on.
 
 Beside these, `tests/methods/test_contract.py` breaks every method off in each of its stages and compares the weights,
-`tests/experiments` kills processes and Ray workers that compute cells, and `tests/data/test_streams.py` the processes
-that prepare batches.
+`tests/experiments` kills processes and Ray workers that compute cells, and
+`tests/data/batches/test_prefetch.py` the processes that prepare batches.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fpgm.data.building import build
-from fpgm.data.layouts import recognise
+from fpgm.data.raw.layouts import recognise
+from fpgm.data.raw.prepare import prepare
 from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
-from tests.cli.test_reproduce import command as reproduce
-from tests.cli.test_reproduce import runs
+from tests.cli.making import command as reproduce
+from tests.cli.making import runs
 from tests.data.pictures import bundle, content, disc, save
 from tests.faults.making import drafts, kill_at, works
 from tests.processes import PATIENCE, alive, children, wait, wait_until_stopped
@@ -49,7 +49,7 @@ sys.exit(main(sys.argv[2:]))
 def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_before: bool) -> None:
     folder, out = bundle(tmp_path / "raw/mine", 1), tmp_path / "store"
     if finished_before:
-        build(*recognise(folder.parent), out, 32)
+        prepare(*recognise(folder.parent), out, 32)
     before = content(out)
     noise = np.random.default_rng(0).integers(0, 256, (400, 400, 3), dtype=np.uint8)
     source, mask = save(noise, tmp_path / "noise.png"), save(disc(400, 400, 90), tmp_path / "mask.png")
@@ -71,7 +71,7 @@ def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_bef
     for number in range(10, 60):
         (folder / f"images/{number}.png").unlink()
         (folder / f"masks/{number}.png").unlink()
-    assert build(*recognise(folder.parent), out, 32).status == "written"
+    assert prepare(*recognise(folder.parent), out, 32).status == "written"
     assert sorted(path.name for path in (out / "mine").iterdir()) == ["data.h5", "manifest.json"]  # no remains
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from fpgm.cli import main
 from tests.data.pictures import content
-from tests.experiments.test_runner import HOLD
+from tests.experiments.making import HOLD
 from tests.faults.making import refusal, works
 from tests.processes import PATIENCE, children, signalled, wait_until_stopped
 from tests.training.running import arguments, rows, same

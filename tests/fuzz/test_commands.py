@@ -23,9 +23,9 @@ from hypothesis import example
 from hypothesis import strategies as st
 
 from fpgm import cli
-from fpgm.card import read_card
 from fpgm.config import resolve
-from fpgm.data.splits import Split
+from fpgm.data.splits.split import Split
+from fpgm.runs.card import read_card
 from tests.data.pictures import bundle
 from tests.fuzz.making import fuzz
 from tests.serving.running import make_run
@@ -189,7 +189,7 @@ def workshop() -> Iterator[None]:
         (TEMPLATE / "text").write_text("no picture\n")
         for name in (
             "fpgm.training.trainer.Trainer.fit",
-            "fpgm.data.building.build_phantom",
+            "fpgm.data.synthetic_store.build_phantom",
             "fpgm.experiments.runner.run",
             "fpgm.experiments.timing.times",
             "fpgm.experiments.cluster.Cluster.__init__",

@@ -14,19 +14,18 @@ from typing import Any
 import onnx
 import pytest
 import torch
-import yaml
 from hypothesis import example
 from hypothesis import strategies as st
 
-from fpgm.card import ModelCard, parse_card
 from fpgm.config import RunConfig, keys, resolve
 from fpgm.data.manifest import MANIFEST, ImageRow, Manifest
+from fpgm.runs.card import parse_card
+from fpgm.serving.folders.record import RECORD, Entry, Frame
+from fpgm.serving.folders.record import PredictionRecord as Predictions
 from fpgm.serving.onnx_engine import DIGEST, UNSEALED, OnnxEngine
-from fpgm.serving.record import RECORD, Entry, Frame
-from fpgm.serving.record import Record as Predictions
 from fpgm.spectrum import FrequencyPrior, align
-from tests.fuzz.making import NUMBERS, WORDS, altered, documents, fuzz, refusable, spoiled
-from tests.serving.making import CHANNELS, SIZE
+from tests.fuzz.making import NUMBERS, WORDS, documents, fuzz, refusable
+from tests.fuzz.records import CARD_RECORD, YAML
 
 SCRATCH = tempfile.TemporaryDirectory()  # until the tests end
 HERE = Path(SCRATCH.name)
@@ -71,28 +70,11 @@ def test_a_prior(content: bytes) -> None:
         assert align(torch.rand(1, 3, 16, 16), loaded.profile, 0.5, "radial").isfinite().all()
 
 
-CARD_RECORD = ModelCard(net="unet", arguments={"channels": CHANNELS}, size=SIZE, training={}).model_dump(mode="json")
-
-
 @fuzz(content=documents(CARD_RECORD))
 def test_a_card(content: bytes) -> None:
     path = write("model.json", content)
     with refusable(path):
         assert parse_card(content, str(path)).net
-
-
-def config() -> dict[str, Any]:
-    resolve("mini", "fpgm", DATA).save(HERE / "config.yaml")
-    record: dict[str, Any] = yaml.safe_load((HERE / "config.yaml").read_text())
-    return record
-
-
-CONFIG = config()
-YAML = st.one_of(
-    altered(CONFIG).map(lambda record: yaml.safe_dump(record, allow_unicode=True).encode("utf-8", "surrogatepass")),
-    spoiled([yaml.safe_dump(CONFIG).encode()]),
-    WORDS.map(lambda word: f"method: {word}".encode("utf-8", "surrogatepass")),
-)
 
 
 @fuzz(content=YAML)

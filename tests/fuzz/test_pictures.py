@@ -15,36 +15,21 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 from PIL import Image
 
-from fpgm.data.decoding import Input, decode
-from fpgm.data.pairs import Pair, Problem
-from fpgm.data.prepare import MAX_SIDE, Refused, prepare_image, read_hdf5, read_mask, read_picture
-from fpgm.data.store import Record
-from fpgm.serving.folders import predict_files
-from fpgm.serving.inputs import find_sources, open_frames
+from fpgm.data.manifest import LeftOut
+from fpgm.data.pictures import MAX_SIDE, Refused, prepare_image, read_hdf5, read_mask, read_picture
+from fpgm.data.raw.decoding import Input, decode
+from fpgm.data.raw.pairs import Pair
+from fpgm.data.store import StoredImage
+from fpgm.serving.folders.inputs import find_sources, open_frames
+from fpgm.serving.folders.predict import predict_files
 from fpgm.serving.predictor import Predictor
-from tests.data.pictures import disc, encoded, scene
-from tests.fuzz.making import fuzz, spoiled
+from tests.data.pictures import disc, encoded
+from tests.fuzz.making import fuzz
+from tests.fuzz.pictures import ANY, GOOD, MOVING, strip
 from tests.serving.making import Red
 
-MOVING = [Image.fromarray(scene(seed, 12, 16)) for seed in range(3)]
-TAGS = Image.Exif()
-TAGS[0x0112] = 6
-GOOD = [
-    *(encoded(MOVING[0], format) for format in ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF")),
-    *(encoded(MOVING[0], format, save_all=True, append_images=MOVING[1:]) for format in ("GIF", "WEBP", "TIFF", "PNG")),
-    *(encoded(MOVING[0], "TIFF", compression=packing) for packing in ("tiff_lzw", "jpeg", "tiff_deflate")),
-    *(encoded(MOVING[0].convert(mode), "PNG") for mode in ("1", "L", "LA", "P", "RGBA", "I;16")),
-    *(encoded(MOVING[0].convert(mode), "TIFF") for mode in ("CMYK", "F", "I", "LAB", "YCbCr")),
-    encoded(MOVING[0], "JPEG", exif=TAGS, progressive=True),
-    encoded(MOVING[0].convert("CMYK"), "JPEG"),
-]
-ANY = st.one_of(spoiled(GOOD), st.binary(max_size=64), st.sampled_from(GOOD))
 SUFFIXES = st.sampled_from([".png", ".gif", ".tif", ".jpg", ".webp", ".bmp", ".dat"])
 SCRATCH = tempfile.TemporaryDirectory()  # until the tests end
-
-
-def strip(width: int) -> bytes:
-    return encoded(Image.new("L", (width, 1)))
 
 
 def pages(second: Image.Image) -> bytes:
@@ -113,8 +98,8 @@ def test_a_pair_of_any_bytes(image: bytes, mask: bytes) -> None:
     for path, data in zip(paths, (image, mask), strict=True):
         path.write_bytes(data)
     result = decode(Input(Pair("1", *paths), "i.png", "m.png", "", ""), 16)
-    assert isinstance(result, Record | Problem)
-    assert isinstance(result, Record) or (result.kind and result.file in ("i.png", "m.png"))
+    assert isinstance(result, StoredImage | LeftOut)
+    assert isinstance(result, StoredImage) or (result.kind and result.file in ("i.png", "m.png"))
 
 
 def hdf5(**content: object) -> bytes:

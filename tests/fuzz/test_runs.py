@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from fpgm import cli
-from fpgm.card import CARD
-from fpgm.data.splits import Split
+from fpgm.data.splits.split import Split
 from fpgm.model import FORMAT, WEIGHTS, choose_device, load_model
-from fpgm.report.results import read_result
+from fpgm.runs.card import CARD
+from fpgm.runs.results import read_result
 from fpgm.tensors import _HEADER, read_tensors
 from tests.data.pictures import bundle
 from tests.fuzz.making import WORDS, documents, fuzz, refusable
-from tests.fuzz.test_files import CARD_RECORD, YAML
+from tests.fuzz.records import CARD_RECORD, YAML
 from tests.report.making import bars, write_run
 from tests.serving.making import model
 

@@ -16,17 +16,17 @@ import torch
 from hypothesis import example
 from hypothesis import strategies as st
 
-from fpgm.card import read_card
 from fpgm.config import RunConfig, resolve
-from fpgm.data.layouts import own_folders
-from fpgm.data.prepare import read_hdf5, read_picture
-from fpgm.data.splits import Split
+from fpgm.data.pictures import read_hdf5, read_picture
+from fpgm.data.raw.layouts import own_folders
+from fpgm.data.splits.split import Split
 from fpgm.data.store import Store
-from fpgm.report.panels import read_masks
-from fpgm.report.results import read_result
-from fpgm.serving.inputs import Source, claims, distinct, find_sources
+from fpgm.report.plots.panels import read_masks
+from fpgm.runs.card import read_card
+from fpgm.runs.results import read_result
+from fpgm.serving.folders.inputs import Source, claims, distinct, find_sources
+from fpgm.serving.folders.record import PredictionRecord
 from fpgm.serving.predictor import load_predictor
-from fpgm.serving.record import Record
 from fpgm.spectrum import FrequencyPrior
 from fpgm.tensors import read_tensors
 from tests.data.pictures import bundle, touch
@@ -139,7 +139,7 @@ def test_a_malicious_file_does_nothing_wherever_it_is_put(kind: str, tmp_path: P
         with pytest.raises((ValueError, OSError)):
             read(tmp_path / "run")
         assert not canary.exists(), name
-    assert not Record(tmp_path / "run").entries
+    assert not PredictionRecord(tmp_path / "run").entries
     with pytest.raises(ValueError):
         resolve("paper", "fpgm", {"store": "s", "split": "p"}, [f"method.gamma={content.decode('latin-1')}"])
     assert not canary.exists()
@@ -199,7 +199,7 @@ def test_a_record_cannot_say_where_to_write(tmp_path: Path) -> None:
     names = ["../a", "/tmp/a", "a/../../b", "a/b", "..a"]
     lines = [json.dumps({**entry, "image": name, "name": name}) for name in names]
     (tmp_path / "predictions.jsonl").write_text("\n".join(lines))
-    assert list(Record(tmp_path).entries) == ["a/b", "..a"]
+    assert list(PredictionRecord(tmp_path).entries) == ["a/b", "..a"]
 
 
 def test_a_file_whose_name_is_no_text_gets_one(tmp_path: Path) -> None:

@@ -19,15 +19,15 @@ from hypothesis import example
 from hypothesis import strategies as st
 from PIL import Image
 
-from fpgm.data.prepare import MAX_SIDE
-from fpgm.serving import answers
-from fpgm.serving.alignment import Aligner
-from fpgm.serving.limits import Limits
+from fpgm.data.pictures import MAX_SIDE
 from fpgm.serving.predictor import Predictor
-from fpgm.serving.web import WEB, create_app
+from fpgm.serving.web import answers
+from fpgm.serving.web.alignment import Aligner
+from fpgm.serving.web.app import STATIC, create_app
+from fpgm.serving.web.limits import Limits
 from tests.data.pictures import encoded
 from tests.fuzz.making import fuzz
-from tests.fuzz.test_pictures import ANY, strip
+from tests.fuzz.pictures import ANY, strip
 from tests.serving.making import Red
 
 NUMBERS = st.one_of(
@@ -164,6 +164,6 @@ def test_any_path_gives_no_file_but_the_page_s(
     status, body = asyncio.run(ask(method, path, query, raw, b""))
     checked(status, body)
     if status in (200, 206) and method == "GET" and b"range" not in dict(raw):
-        known = {file.read_bytes() for file in WEB.iterdir()} | {answers.example(name) for name in answers.EXAMPLES}
+        known = {file.read_bytes() for file in STATIC.iterdir()} | {answers.example(name) for name in answers.EXAMPLES}
         facts = ("/health", "/api", "/openapi.json", "/api/about")
         assert body in known or path.decode().rstrip("/") in facts, path

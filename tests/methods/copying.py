@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fpgm.data.batch import Batch
-from fpgm.data.splits import Split
+from fpgm.data.batches.batch import Batch
+from fpgm.data.batches.pool import Pool
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool
 from fpgm.methods import Method, Stage, Step
 from fpgm.methods.parts.copy_paste import paste_box
 from fpgm.tensors import read_tensors

@@ -10,9 +10,10 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from fpgm.data.splits import Split
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool, Stream
 from fpgm.methods import METHODS, Method, Stage
 from fpgm.nets import UNet
 from fpgm.training.trainer import Trainer

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.losses import cross_entropy_dice
 from fpgm.methods import Step
 from fpgm.methods.ac_mt import ACMT, ambiguous

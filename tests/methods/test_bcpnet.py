@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.methods import Step
 from fpgm.methods.bcpnet import BCPNet
 from fpgm.methods.parts.copy_paste import paste_box

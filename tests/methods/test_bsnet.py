@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.losses import cross_entropy, cross_entropy_dice
 from fpgm.methods import Step, bsnet
 from fpgm.methods.bsnet import BSNet, Discriminator, compound, descend

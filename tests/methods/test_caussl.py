@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.losses import cross_entropy, cross_entropy_dice
 from fpgm.methods import Step
 from fpgm.methods.caussl import CauSSL, first_coefficients, independence, kernels, shorten

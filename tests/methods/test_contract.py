@@ -13,10 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from fpgm.data.batch import Batch
-from fpgm.data.splits import Split
+from fpgm.data.batches.batch import Batch
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
+from fpgm.data.splits.split import Split
 from fpgm.data.store import Store, open_stores
-from fpgm.data.streams import Pool, Stream
 from fpgm.methods import METHODS, Method, Stage, Step
 from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint

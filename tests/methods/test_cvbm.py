@@ -10,7 +10,7 @@ import torch
 from scipy import ndimage
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.methods import Step
 from fpgm.methods.cvbm import CVBM
 from fpgm.methods.parts.copy_paste import region_loss

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.data.store import Store
 from fpgm.losses import entropy
 from fpgm.methods import Step

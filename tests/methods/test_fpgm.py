@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods import Step
 from fpgm.methods.fpgm import FPGM

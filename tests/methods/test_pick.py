@@ -12,7 +12,7 @@ from monai.losses import DiceLoss
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 from fpgm.methods import Step, pick
 from fpgm.methods.pick import PICK, inpainting_loss, patch_region, segmentation_loss
 from fpgm.nets import UNet

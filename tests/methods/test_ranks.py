@@ -13,9 +13,10 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from lightning_fabric import Fabric
 
-from fpgm.data.splits import Split
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool, Stream
 from fpgm.methods import METHODS, Stage
 from fpgm.training.trainer import Trainer
 from tests.methods.drive import build

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch
-from fpgm.data.views import draw_boxes, inside
+from fpgm.data.batches.batch import Batch
+from fpgm.data.batches.views import draw_boxes, inside
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods import Step
 from fpgm.methods.parts.cutmix import mix_views

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fpgm.card import ModelCard
 from fpgm.methods.cvbm import CVBM
 from fpgm.methods.parts.batchnorm import frozen_batchnorm_stats
 from fpgm.methods.parts.teachers import fresh_copy, frozen_copy
@@ -19,6 +18,7 @@ from fpgm.methods.pick import PICK
 from fpgm.model import save_model
 from fpgm.nets import Decoder, UNet, build, norms
 from fpgm.nets.norms import NORMS, InstanceNormLeakyReLU, Norm, level_norms
+from fpgm.runs.card import ModelCard
 from fpgm.serving.export import export_onnx, export_torch
 from tests.serving.making import pictures
 

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
 from fpgm import __version__
+from fpgm.config import resolve
+from fpgm.data import store as data_store
+from fpgm.data.manifest import ImageRow, Manifest
+from fpgm.data.store import StoredImage
 from fpgm.metrics import reported_metrics
-from fpgm.report.paper import plain_fpgm
-from fpgm.report.results import Result, read_result
+from fpgm.runs.results import Result, read_result
 
 Masks = NDArray[np.bool_]
 HEADER = "id,dice,jaccard,hd95,asd,released_dice,released_jaccard,released_hd95,released_asd,predicted,true"
@@ -56,11 +58,14 @@ def write_run(
     """
     size = next(iter(found.values())).shape[-1]
     split = f"{protocol}-{left_out.lower()}-0" if left_out else f"{protocol}-0"
+    usual = resolve(preset, "fpgm", {"store": store, "split": split}).arguments.model_dump(mode="json")
+    usual, given = usual if method == "fpgm" else {}, dict(arguments or {})
     config = {
         "version": __version__,
         "preset": preset,
         "method": method,
-        "arguments": {**(plain_fpgm(preset) if method == "fpgm" else {}), **(arguments or {})},
+        "departs": [f"arguments.{name}" for name in given if name not in usual or usual[name] != given[name]],
+        "arguments": {**usual, **given},
         "data": {"store": str(store), "split": split, "labeled": labeled, "workers": 1},
         "net": {"name": "unet", "arguments": {}},
         "optimizer": {"name": "adamw", "lr": 0.001, **(optimizer or {})},
@@ -99,11 +104,16 @@ def score_lines(ids: Sequence[str], found: Masks, truth: Masks) -> str:
 
 
 def write_store(store: Path, dataset: str, masks: Masks, ids: Sequence[str] | None = None) -> None:
-    """Write what the report reads of a prepared data set; image n is of shade n."""
-    (store / dataset).mkdir(parents=True, exist_ok=True)
-    names = [name.encode() for name in ids or map(str, range(len(masks)))]
-    with h5py.File(store / dataset / "data.h5", "w") as file:
-        shades = np.arange(len(masks), dtype=np.uint8)[:, None, None, None]
-        file["images"] = np.broadcast_to(shades, (*masks.shape, 3))
-        file["masks"] = masks.astype(np.uint8)
-        file["id"] = np.array(names)
+    """Write a prepared data set; image n is of shade n."""
+    size = masks.shape[-1]
+    images = [
+        StoredImage(
+            ImageRow(name, None, None, None, None, size, size, float(mask.mean())),
+            np.full((size, size, 3), number, np.uint8),
+            mask.astype(np.uint8),
+            "0" * 64,
+        )
+        for number, (name, mask) in enumerate(zip(ids or map(str, range(len(masks))), masks, strict=True))
+    ]
+    header = {"name": dataset, "source": "drawn", "size": size, "rules": {}, "inputs": ""}
+    data_store.write_store(store / dataset, images, lambda rows: Manifest.describe(rows, **header))

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from fpgm.card import ModelCard
 from fpgm.data.synthetic import DOMAINS, phantom
 from fpgm.losses import cross_entropy_dice
 from fpgm.model import save_model
 from fpgm.nets import UNet
+from fpgm.runs.card import ModelCard
 from fpgm.serving.export import export_onnx
 
 SIZE = 64

@@ -13,20 +13,19 @@ import torch
 from PIL import Image
 
 import fpgm
-from fpgm.card import Site, Statistics, read_card
-from fpgm.data.prepare import prepare_image, prepare_mask
+from fpgm.data.pictures import prepare_image, prepare_mask
 from fpgm.data.store import Store
 from fpgm.data.synthetic import phantom
 from fpgm.evaluation import predict_masks
 from fpgm.metrics import pair_metrics
 from fpgm.model import load_model, save_model
 from fpgm.nets.statistics import ImageBatches, Moments, blend, estimate
+from fpgm.runs.card import Statistics, read_card
+from fpgm.runs.site import describe_frames
 from fpgm.serving.adapt import adapt, convergence
 from fpgm.serving.export import export_onnx, export_torch
-from fpgm.serving.model_card import write_model_card
-from fpgm.serving.site import describe_frames, describe_site, summarise_statistics, warn_of_site
+from tests.runs.making import make_run
 from tests.serving.making import CHANNELS, SIZE, model, onnx_file
-from tests.test_evaluation import make_run
 
 CPU = torch.device("cpu")
 
@@ -262,13 +261,13 @@ def test_a_failure_while_writing_leaves_nothing(site: Path, tmp_path: Path, monk
     def fail(*_: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("fpgm.serving.adapt.write_adapted_card", fail)
+    monkeypatch.setattr("fpgm.model.write_model_record", fail)
     with pytest.raises(OSError, match="the disk is full"):
         adapt(model(), [str(site / "frames")], tmp_path / "out", device="cpu")
     assert nothing_below(tmp_path, "site")
 
 
-# how many are enough, and what is large
+# how many are enough
 
 
 def make_moments(means: list[float], variance: float = 1.0) -> Moments:
@@ -296,54 +295,11 @@ def test_more_frames_of_a_site_agree_better() -> None:
     assert enough == [2, 16, 64, 128, None]
 
 
-SITE = Site(
-    folder="b",
-    frames=64,
-    sha256="1",
-    base_sha256="0",
-    half_difference=0.05,
-    enough=16,
-    shift=0.1,
-    changed=0.02,
-    masks=9,
-    dice_before=0.4,
-    dice_after=0.5,
-)
-
-
-def test_what_is_said_of_a_site() -> None:
-    assert describe_frames(SITE) == (
-        "64 frames; the statistics of their first and second half differ by 0.05 standard deviations; "
-        "16 or more are enough"
-    )
-    few = SITE.model_copy(update={"frames": 1, "half_difference": None, "enough": None})
-    assert describe_frames(few) == "1 frame, too few to tell how many are enough"
-    assert "40.0 before, 50.0 after, on the 9 frames with masks" in describe_site(SITE)["Dice"]
-    assert "Dice" not in describe_site(SITE.model_copy(update={"dice_before": None, "dice_after": None}))
-    assert summarise_statistics(Statistics()) == ""
-    assert summarise_statistics(Statistics(source="site", site=SITE)) == "statistics of 64 frames of b"
-    assert summarise_statistics(Statistics(source="clean")) == "statistics of clean training images"
-    half = summarise_statistics(Statistics(own=0.5))
-    assert half == "statistics of the training, 50% of them each image's own"
-
-
-def test_convention_what_is_a_large_change() -> None:
-    assert warn_of_site(SITE) == []
-    assert not warn_of_site(SITE.model_copy(update={"shift": 0.25, "changed": 0.05}))
-    (warning,) = warn_of_site(SITE.model_copy(update={"shift": 0.26, "changed": 0.06}))
-    assert "0.25 standard deviations" in warning and "more than 5% of their pixels" in warning
-    (warning,) = warn_of_site(SITE.model_copy(update={"dice_after": 0.3}))
-    assert "the Dice has fallen" in warning
-    (warning,) = warn_of_site(SITE.model_copy(update={"frames": 3, "enough": None}))
-    assert "3 frames may be too few" in warning
-
-
 # the card
 
 
 def test_the_card_says_which_frames_and_what_the_run_was(site: Path, phantom_store: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", phantom_store)
-    write_model_card(run)
     for base in (run, run / "model"):
         out = tmp_path / f"from-{base.name}"
         card = adapt(base, [str(site / "frames")], out, masks=site / "masks", device="cpu").card
@@ -376,9 +332,9 @@ def test_a_model_folder_without_its_run_has_a_card_too(site: Path, tmp_path: Pat
 
 def test_the_card_of_a_run_says_which_statistics_were_chosen(phantom_store: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", phantom_store)
-    assert "Batch norm" not in write_model_card(run).read_text()
+    assert "Batch norm" not in (run / "model" / "MODEL_CARD.md").read_text()
     net, card = load_model(run)
     statistics = Statistics(source="clean", own=0.5, scores={"training": 0.3, "clean, 0.5 own": 0.41234})
     save_model(run / "model", net, card.model_copy(update={"statistics": statistics}))
     line = "statistics of clean training images, 50% of them each image's own, chosen by validation Dice: "
-    assert line + "training 0.3000, clean, 0.5 own 0.4123" in write_model_card(run).read_text()
+    assert line + "training 0.3000, clean, 0.5 own 0.4123" in (run / "model" / "MODEL_CARD.md").read_text()

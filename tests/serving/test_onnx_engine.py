@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from fpgm.card import parse_card, read_card
+from fpgm.runs.card import parse_card, read_card
 from fpgm.serving.onnx_engine import OnnxEngine, digest
 from fpgm.serving.predictor import load_predictor
 from tests.serving.making import SIZE, model, onnx_file, pictures, run_without

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import fpgm
-from fpgm.data.prepare import prepare_image
+from fpgm.data.pictures import prepare_image
 from fpgm.evaluation import predict_masks
 from fpgm.model import load_model
 from fpgm.serving.predictor import Predictor, load_predictor
@@ -178,7 +178,7 @@ def test_a_model_needs_no_training_code_store_or_method(tmp_path: Path) -> None:
     pictures(1, size=100)[0].save(tmp_path / "image.png")
     blocked = (
         "fpgm.training fpgm.methods fpgm.config fpgm.evaluation fpgm.experiments fpgm.losses fpgm.data.store "
-        "fpgm.data.streams h5py lightning_fabric kornia matplotlib monai onnxruntime"
+        "fpgm.data.batches.streams h5py lightning_fabric kornia matplotlib monai onnxruntime"
     )
     script = """
 import fpgm

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fpgm.card import read_card
 from fpgm.cli import main
 from fpgm.config import RunConfig
 from fpgm.model import load_model
 from fpgm.nets import UNet
+from fpgm.runs.card import read_card
 from fpgm.spectrum import FrequencyPrior
 from tests.processes import PATIENCE, signalled
 from tests.training.running import TWO, arguments, finish, rows, same, start, wait_for_step, weights

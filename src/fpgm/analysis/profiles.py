@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fpgm.data.batches.pool import Pool
 from fpgm.data.catalog import find
 from fpgm.data.store import Store
-from fpgm.data.streams import Pool
 from fpgm.spectrum import amplitude, likeness, radial_profile
 
 Floats = NDArray[np.float64]

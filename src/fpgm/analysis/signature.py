@@ -28,9 +28,9 @@ from fpgm.analysis.profiles import (
     profiles_of,
     seen,
 )
+from fpgm.data.batches.pool import Pool
 from fpgm.data.catalog import sequence
-from fpgm.data.splits import dataset_of
-from fpgm.data.streams import Pool
+from fpgm.data.splits.split import dataset_of
 from fpgm.spectrum import edge_mask, generic_profile, to_grey
 from fpgm.spectrum.radial import bins
 

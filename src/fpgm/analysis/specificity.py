@@ -35,8 +35,8 @@ from fpgm.analysis.profiles import (
     outline,
     profiles_of,
 )
-from fpgm.data.splits import dataset_of
-from fpgm.data.streams import Pool
+from fpgm.data.batches.pool import Pool
+from fpgm.data.splits.split import dataset_of
 from fpgm.spectrum import edge_mask, to_grey
 from fpgm.spectrum.radial import bins, spectrum
 

@@ -1,4 +1,4 @@
-"""The command line: the only room that prints or exits.
+"""The command line; nothing else prints or exits.
 
 A command is a typed function with a docstring. What stands before the ``*`` in its signature is given by position,
 the rest as ``--options``; its docstring is its help. Heavy imports go inside the function, so that ``--help`` is quick.
@@ -24,8 +24,6 @@ from fpgm import __version__
 from fpgm.cli import (
     adapt,
     analyze,
-    checks,
-    data,
     demo,
     evaluate,
     export,
@@ -36,17 +34,18 @@ from fpgm.cli import (
     serve,
     train,
 )
+from fpgm.cli.data import audit, listing, prepare, split, synth, verify
 
 Command = Callable[..., int | None]
 COMMANDS: dict[str, Command | dict[str, Command]] = {
     "demo": demo.demo,
     "data": {
-        "list": data.list_,
-        "synth": data.synth,
-        "prepare": data.prepare,
-        "split": checks.split,
-        "audit": checks.audit,
-        "verify": checks.verify,
+        "list": listing.list_,
+        "synth": synth.synth,
+        "prepare": prepare.prepare,
+        "split": split.split,
+        "audit": audit.audit,
+        "verify": verify.verify,
     },
     "prior": {"learn": prior.learn, "show": prior.show, "compare": prior.compare},
     "train": train.train,

@@ -38,13 +38,13 @@ def adapt(
         out: model folder to write; it must not be there.
         masks: folder with masks of some of the frames, to report Dice before and after; a store brings its own.
         own: share of each image's own statistics to mix in at prediction: 0 none, 1 the image alone.
-        count: the most frames to use; of more, so many are taken, evenly spaced.
-        device: where the network computes: auto, cpu, cuda, cuda:1, mps …
+        count: largest number of frames; of more, this many are taken, evenly spaced.
+        device: device of the network: auto, cpu, cuda, cuda:1, mps …
         batch_size: frames in a pass.
         json: print JSON for programs.
     """
+    from fpgm.runs.site import warn_of_site
     from fpgm.serving import adapt as work
-    from fpgm.serving.site import warn_of_site
 
     with progress_bars() as bar:
         adapted = work.adapt(
@@ -70,8 +70,8 @@ def adapt(
 
 
 def _show(adapted: Adapted, warnings: list[str], out: Path) -> None:
-    from fpgm.data.pairs import plain
-    from fpgm.serving.site import describe_site
+    from fpgm.data.names import printable
+    from fpgm.runs.site import describe_site
 
     site, output = adapted.card.statistics.site, console()
     assert site is not None
@@ -84,5 +84,5 @@ def _show(adapted: Adapted, warnings: list[str], out: Path) -> None:
         for head in ("file", "why"):
             table.add_column(head, overflow="fold")
         for problem in adapted.problems:
-            table.add_row(Text(plain(str(problem.path))), Text(problem.reason))
+            table.add_row(Text(printable(str(problem.path))), Text(problem.reason))
         output.print(table)

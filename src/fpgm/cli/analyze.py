@@ -46,8 +46,8 @@ def signature(
     from fpgm.analysis.profiles import choose, generator, labeled_ids
     from fpgm.analysis.records import signature_record, write_signature
     from fpgm.analysis.signature import signature as measure
+    from fpgm.data.batches.pool import Pool
     from fpgm.data.store import open_stores
-    from fpgm.data.streams import Pool
 
     stores = open_stores(data, datasets)
     rng = generator(seed, 0)
@@ -89,9 +89,9 @@ def specificity(
     from fpgm.analysis.profiles import choose, generator, labeled_ids, seen
     from fpgm.analysis.records import specificity_record, write_specificity
     from fpgm.analysis.specificity import specificity as measure
-    from fpgm.data.splits import Split
+    from fpgm.data.batches.pool import Pool
+    from fpgm.data.splits.split import Split
     from fpgm.data.store import open_stores
-    from fpgm.data.streams import Pool
 
     stores = open_stores(data, datasets)
     names = list(stores) if datasets else seen(list(stores))
@@ -114,7 +114,7 @@ def specificity(
 
 def _draw_signature(result: Signature, out: Path) -> None:
     from fpgm.analysis.signature import MIXTURE
-    from fpgm.report.signature import Range, distance_figure, halves_figure, sets_figure
+    from fpgm.report.plots.signature import Range, distance_figure, halves_figure, sets_figure
 
     within = {entry.first: entry for entry in result.comparisons if entry.kind == "halves"}
     notes = {
@@ -186,7 +186,7 @@ def _likeness_table(result: Signature) -> Table:
 
 
 def _draw_specificity(result: Specificity, out: Path) -> None:
-    from fpgm.report.signature import specificity_figure
+    from fpgm.report.plots.signature import specificity_figure
 
     curves = {_LABELS[name]: (entry.curve.mean, entry.curve.sd) for name, entry in result.samples.items()}
     title = f"{sum(result.images.values())} images of {', '.join(result.images)}, {result.size} × {result.size}"

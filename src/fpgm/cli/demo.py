@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from fpgm.data.splits import Split
+    from fpgm.data.splits.split import Split
     from fpgm.data.store import Store
     from fpgm.experiments.plan import Cell
 
@@ -37,8 +37,8 @@ def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS, seed: int = 
     """
     from fpgm.cli.terminal import console
     from fpgm.data.store import open_stores
-    from fpgm.report.page import write_report
-    from fpgm.report.results import read_result
+    from fpgm.report.pages.report import write_report
+    from fpgm.runs.results import read_result
 
     output, began = console(), time.monotonic()
     split = draw_store(out)
@@ -61,8 +61,8 @@ def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS, seed: int = 
 
 def draw_store(out: Path) -> Split:
     """Draw the demo's images where they are not there yet, and return their split."""
-    from fpgm.cli.data import synth
-    from fpgm.data.protocols import draw
+    from fpgm.cli.data.synth import synth
+    from fpgm.data.splits.protocols import draw
     from fpgm.data.store import open_stores
 
     synth(out=out / "store", count=COUNT, size=SIZE)
@@ -119,8 +119,8 @@ def _spectra(out: Path, stores: Mapping[str, Store], split: Split) -> list[tuple
     import numpy as np
     import torch
 
-    from fpgm.data.streams import Pool
-    from fpgm.report.spectra import alignment_figure, profile_figure
+    from fpgm.data.batches.pool import Pool
+    from fpgm.report.plots.spectra import alignment_figure, profile_figure
     from fpgm.spectrum import FrequencyPrior, align, amplitude, generic_profile, radial_profile
 
     prior = FrequencyPrior.load(out / "fpgm" / "prior.json")

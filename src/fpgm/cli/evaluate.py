@@ -14,7 +14,9 @@ from rich.table import Table
 from fpgm.cli.terminal import console, print_json, progress_bars
 
 if TYPE_CHECKING:
-    from fpgm.report.results import Result, Scores, Summary
+    from fpgm.runs.results import Result
+    from fpgm.runs.scores import Scores
+    from fpgm.runs.summary import Summary
 
 
 def evaluate(
@@ -39,11 +41,11 @@ def evaluate(
         workers: number of processes that compute the metrics; one for each processor, up to four, if not given.
         json: print JSON for programs.
     """
-    from fpgm.data.protocols import parse_names
+    from fpgm.data.splits.protocols import parse_names
     from fpgm.evaluation import evaluate_run
     from fpgm.model import choose_device
-    from fpgm.report.results import METRICS, RELEASED, read_result
-    from fpgm.serving.model_card import write_model_card
+    from fpgm.runs.results import read_result
+    from fpgm.runs.scores import METRICS, RELEASED
 
     with progress_bars() as bar:
         bars = cache(bar)
@@ -55,7 +57,6 @@ def evaluate(
             workers=min(4, os.cpu_count() or 1) if workers is None else workers,
             advance=lambda name, done, total: bars(name)("evaluate", done, total),
         )
-    write_model_card(run, data)
     result = read_result(run)
     asked = parse_names(datasets or list(result.scores))
     result = replace(result, scores={name: scores for name, scores in result.scores.items() if name in asked})
@@ -80,7 +81,8 @@ def evaluate(
 
 def _table(result: Result, columns: tuple[str, ...], title: str) -> Table:
     """Show a row per data set; overlaps in percent, distances in pixels."""
-    from fpgm.report.results import false_alarms, missed, summarise
+    from fpgm.runs.scores import false_alarms, missed
+    from fpgm.runs.summary import summarise
 
     table = Table(title=title, title_justify="left")
     table.add_column("data set", overflow="fold")
@@ -118,7 +120,8 @@ def _record(result: Result) -> dict[str, Any]:
 
 
 def _scores(scores: Scores) -> dict[str, Any]:
-    from fpgm.report.results import METRICS, RELEASED, false_alarms, missed, summarise
+    from fpgm.runs.scores import METRICS, RELEASED, false_alarms, missed
+    from fpgm.runs.summary import summarise
 
     summaries = {column: asdict(summarise(scores.values[column])) for column in (*METRICS, *RELEASED)}
     return {

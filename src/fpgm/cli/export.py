@@ -31,7 +31,7 @@ def export(
         int8: compute in 8-bit integers, smaller, faster and less exact; ONNX only.
         images: files, folders or patterns to compare on, half of them to calibrate int8; phantoms if not given.
     """
-    from fpgm.card import model_folder
+    from fpgm.runs.card import model_folder
     from fpgm.serving.export import export_onnx, export_torch
 
     if int8 and format != "onnx":
@@ -54,6 +54,6 @@ def export(
 
 
 def _read(images: list[str]) -> list[Image]:
-    from fpgm.serving.inputs import find_sources, open_frames
+    from fpgm.serving.folders.inputs import find_sources, open_frames
 
     return [picture for source in find_sources(images) for picture in open_frames(source.path).pictures]

@@ -11,7 +11,7 @@ from rich.text import Text
 from fpgm.cli.terminal import console, progress_bars
 
 if TYPE_CHECKING:
-    from fpgm.serving.folders import Summary
+    from fpgm.serving.folders.predict import Summary
 
 KINDS: list[Literal["masks", "probabilities", "overlays"]] = ["masks", "probabilities", "overlays"]
 
@@ -45,13 +45,13 @@ def predict(
         average: average over the eight flips and turns of each image; eight times the work.
         keep_largest: keep the largest polyp of an image alone.
         min_area: leave out polyps of fewer pixels.
-        save: which pictures to write; all if not given.
-        device: where the network computes: auto, cpu, cuda, cuda:1, mps …
+        save: kinds of pictures to write; all if not given.
+        device: device of the network: auto, cpu, cuda, cuda:1, mps …
         precision: float32, as in evaluation; bfloat16, faster and less exact; auto takes it where the processor can.
         batch_size: images in a pass.
     """
-    from fpgm.serving.folders import predict_files
-    from fpgm.serving.inputs import find_sources
+    from fpgm.serving.folders.inputs import find_sources
+    from fpgm.serving.folders.predict import predict_files
     from fpgm.serving.predictor import Predictor, load_engine
 
     sources = find_sources(images, [out / kind for kind in KINDS])
@@ -71,7 +71,7 @@ def predict(
 
 
 def _show(summary: Summary, out: Path) -> None:
-    from fpgm.data.pairs import plain
+    from fpgm.data.names import printable
 
     output = console()
     before = f", {summary.kept} were there already" if summary.kept else ""
@@ -82,5 +82,5 @@ def _show(summary: Summary, out: Path) -> None:
         for head in ("file", "why"):
             table.add_column(head, overflow="fold")
         for problem in summary.problems:
-            table.add_row(Text(plain(str(problem.path))), Text(problem.reason))
+            table.add_row(Text(printable(str(problem.path))), Text(problem.reason))
         output.print(table)

@@ -34,9 +34,9 @@ def learn(
 
     from fpgm.cli.terminal import console
     from fpgm.cli.train import only_split
-    from fpgm.data.splits import Split
+    from fpgm.data.batches.pool import Pool
+    from fpgm.data.splits.split import Split
     from fpgm.data.store import open_stores
-    from fpgm.data.streams import Pool
     from fpgm.spectrum import FrequencyPrior
 
     chosen = Split.load(data / "splits" / (split or only_split(data))).labeled(labeled)
@@ -70,7 +70,7 @@ def compare(priors: list[Path], *, out: Path | None = None, json: bool = False) 
         json: print JSON for programs.
     """
     from fpgm.cli.terminal import print_json
-    from fpgm.report.spectra import profile_figure
+    from fpgm.report.plots.spectra import profile_figure
     from fpgm.spectrum import FrequencyPrior, likeness, resample
 
     loaded = {path: FrequencyPrior.load(path) for path in priors}

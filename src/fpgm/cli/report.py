@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fpgm.report.results import Result
+    from fpgm.runs.results import Result
 
 
 def report(runs: list[Path], *, out: Path = Path("report")) -> int:
@@ -21,7 +21,7 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
         out: folder to write to.
     """
     from fpgm.cli.terminal import console
-    from fpgm.report.page import write_report
+    from fpgm.report.pages.report import write_report
 
     results, problems = _read(runs)
     for problem in problems:
@@ -36,7 +36,8 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
 
 def _read(paths: list[Path]) -> tuple[list[Result], list[str]]:
     """Read all runs at or below the paths, each once, and say what could not be read."""
-    from fpgm.report.results import find_runs, read_result
+    from fpgm.runs.folder import find_runs
+    from fpgm.runs.results import read_result
 
     folders: dict[Path, Path] = {}
     results, problems = [], []

@@ -14,7 +14,7 @@ from fpgm.cli.terminal import console, print_json
 from fpgm.cli.watch import Display, compute, duration
 
 if TYPE_CHECKING:
-    from fpgm.data.splits import Split
+    from fpgm.data.splits.split import Split
     from fpgm.experiments.plan import Cell, Fold
     from fpgm.experiments.runner import Engine, Outcome
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fpgm.serving.alignment import Aligner
+    from fpgm.serving.web.alignment import Aligner
 
 DEMO = Path("demo")
 NOTE = (
@@ -29,7 +29,7 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
         run: folder of a run, its model folder, or a .onnx file; the demo's model if not given, which is trained
             first where it is not in ./demo yet.
         host: address to listen on; by default this machine alone can open the page, 0.0.0.0 lets others in.
-        port: to listen on; 0 takes a free one.
+        port: port to listen on; 0 takes a free one.
     """
     from fpgm.cli.terminal import console
 
@@ -39,8 +39,8 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
     import uvicorn
 
     from fpgm.serving.predictor import load_predictor
-    from fpgm.serving.security import is_local
-    from fpgm.serving.web import create_app
+    from fpgm.serving.web.app import create_app
+    from fpgm.serving.web.security import is_local
 
     output = console()
     listener = _listen(host, port)  # before a training: a port that is taken should not cost a minute
@@ -61,7 +61,7 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
 def _listen(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address, or say why it cannot be."""
     if not 0 <= port < 2**16:
-        raise ValueError(f"--port {port} is no port: give a number from 0 to 65535")
+        raise ValueError(f"--port {port} is not a port: give a number from 0 to 65535")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -93,13 +93,13 @@ def _aligner(folder: Path, size: int) -> Aligner | None:
     """Return what shows alignments, or None where torch is missing."""
     if find_spec("torch") is None:
         return None
-    from fpgm.serving.alignment import Aligner
+    from fpgm.serving.web.alignment import Aligner
 
     return Aligner.of_run(folder, size)
 
 
 def _announce(output: Console, folder: Path, host: str, port: int) -> None:
-    from fpgm.serving.security import is_local
+    from fpgm.serving.web.security import is_local
 
     shown = f"[{host}]" if ":" in host else host
     output.print(f"{folder} is at http://{shown}:{port} (Ctrl-C ends it)", highlight=False, markup=False)

@@ -1,8 +1,9 @@
-"""What all commands show alike."""
+"""Console, JSON and progress bars of all commands."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,11 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(**values: Any) -> None:
     """Print values for a program."""
     print(json.dumps(values, indent=2, ensure_ascii=False))
+
+
+def worker_count(workers: int | None) -> int:
+    """Return the number of processes that was asked for, or the number of processors."""
+    return workers if workers is not None else os.cpu_count() or 1
 
 
 @contextmanager

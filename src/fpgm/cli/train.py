@@ -44,7 +44,6 @@ def train(
     """
     from fpgm.cli.terminal import console
     from fpgm.config import resolve
-    from fpgm.serving.model_card import write_model_card
     from fpgm.training.run import train as run
     from fpgm.training.trainer import Stopped
 
@@ -74,7 +73,6 @@ def train(
         output.print(f"stopped before step {stopped.step}, all is saved; go on with the same command and --resume")
         return 130
     if trainer.fabric.is_global_zero:
-        write_model_card(out)
         dice, step = trainer.best_score["dice"], trainer.best_score["step"]
         output.print(f"best validation Dice {dice:.4f} at step {step:.0f}; the model is in {out / 'model'}")
     return 0

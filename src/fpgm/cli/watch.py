@@ -1,4 +1,4 @@
-"""What a person sees while many runs are computed."""
+"""The progress of many runs in the terminal."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From raw pictures to the typed batches a method consumes."""
+"""Data: raw pictures, prepared stores, splits, batches."""

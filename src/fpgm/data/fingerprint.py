@@ -40,7 +40,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Difference:
     """What is wrong with one image of a user's copy."""
 
     dataset: str
@@ -135,7 +135,9 @@ def recognise(hashes: Sequence[str], dataset: str = "") -> list[Reference | None
     return names
 
 
-def compare(dataset: str, ids: Sequence[str], hashes: Sequence[str], shares: Sequence[float]) -> list[Finding]:
+def find_differences(
+    dataset: str, ids: Sequence[str], hashes: Sequence[str], shares: Sequence[float]
+) -> list[Difference]:
     """Compare one data set with the reference.
 
     Args:
@@ -145,38 +147,38 @@ def compare(dataset: str, ids: Sequence[str], hashes: Sequence[str], shares: Seq
         shares: N shares of foreground in [0, 1]; NaN where there is no mask.
     """
     own = {row.id: row for row in reference() if row.dataset == dataset}
-    findings: list[Finding] = []
+    differences: list[Difference] = []
     seen = set(ids) & own.keys()
     for id_, hash_, share, name in zip(ids, hashes, shares, recognise(hashes, dataset), strict=True):
         known = own.get(id_)
         if known and distance(known.dhash, hash_) <= NEAR:
-            findings += _compare_share(known, share)
+            differences += _compare_share(known, share)
         elif name is None:
-            findings += _strange(dataset, id_, known, hash_, bool(own))
+            differences += _strange(dataset, id_, known, hash_, bool(own))
         elif name.dataset == dataset:
             seen.add(name.id)
-            findings.append(Finding(dataset, id_, "renamed", f"the picture is {dataset}/{name.id}"))
+            differences.append(Difference(dataset, id_, "renamed", f"the picture is {dataset}/{name.id}"))
         else:
-            findings.append(Finding(dataset, id_, "foreign", f"belongs to {name.dataset} (picture {name.id})"))
+            differences.append(Difference(dataset, id_, "foreign", f"belongs to {name.dataset} (picture {name.id})"))
     gone = (id_ for id_ in own if id_ not in seen)
-    return findings + [Finding(dataset, id_, "missing", "in the public data set, not here") for id_ in gone]
+    return differences + [Difference(dataset, id_, "missing", "in the public data set, not here") for id_ in gone]
 
 
-def _strange(dataset: str, id_: str, known: Reference | None, hash_: str, public: bool) -> Iterable[Finding]:
+def _strange(dataset: str, id_: str, known: Reference | None, hash_: str, public: bool) -> Iterable[Difference]:
     """Judge a picture that is none of the reference's."""
     if known:
         bits = distance(known.dhash, hash_)
-        yield Finding(dataset, id_, "altered", f"picture differs by {bits} of 256 bits (at most {NEAR} expected)")
+        yield Difference(dataset, id_, "altered", f"picture differs by {bits} of 256 bits (at most {NEAR} expected)")
     elif public:
-        yield Finding(dataset, id_, "unknown", "no picture of the public data set")
+        yield Difference(dataset, id_, "unknown", "no picture of the public data set")
 
 
-def _compare_share(known: Reference, share: float) -> Iterable[Finding]:
+def _compare_share(known: Reference, share: float) -> Iterable[Difference]:
     """Judge the foreground share of a mask; NaN, no mask, is passed over."""
     absolute, relative = SHARE_TOLERANCE
     if abs(share - known.foreground) > absolute + relative * known.foreground:
         detail = f"mask covers {share:.2%} of the picture, {known.foreground:.2%} expected"
-        yield Finding(known.dataset, known.id, "altered", detail)
+        yield Difference(known.dataset, known.id, "altered", detail)
 
 
 def _signs(packed: Packed) -> NDArray[np.float32]:

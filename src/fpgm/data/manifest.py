@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,10 +15,18 @@ import PIL
 from pydantic import BaseModel, ConfigDict
 
 from fpgm._version import __version__
-from fpgm.data.pairs import Problem
 
 MANIFEST = "manifest.json"
 MAKE = "`fpgm data prepare --root RAW --out STORE` or `fpgm data synth --out STORE`"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file that is left out, and why; ``file`` is relative to the folder the user gave, or "" for the whole set."""
+
+    kind: str
+    file: str
+    reason: str
 
 
 class ImageRow(NamedTuple):
@@ -49,12 +58,12 @@ class Manifest(BaseModel):
     rules: dict[str, str]
     inputs: str  # SHA-256 over the names and contents of all input files
     versions: dict[str, str]
-    problems: tuple[Problem, ...]
+    problems: tuple[LeftOut, ...]
     columns: tuple[str, ...] = ImageRow._fields
     images: tuple[ImageRow, ...]
 
     @classmethod
-    def describe(cls, rows: Iterable[ImageRow], problems: Iterable[Problem] = (), **header: Any) -> Manifest:
+    def describe(cls, rows: Iterable[ImageRow], problems: Iterable[LeftOut] = (), **header: Any) -> Manifest:
         """Count images and files left out; ``header`` is name, source, size, rules and inputs."""
         images, left_out = tuple(rows), tuple(problems)
         labeled = sum(row.foreground is not None for row in images)
@@ -75,7 +84,7 @@ class Manifest(BaseModel):
         try:
             return cls.model_validate_json(path.read_bytes())
         except ValueError as error:
-            raise ValueError(f"{path} is no manifest of this release ({error}); make it again with {MAKE}") from None
+            raise ValueError(f"{path} is not a manifest of this release ({error}); make it again with {MAKE}") from None
 
     def text(self) -> str:
         """Return the content of the file, one line per image."""

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Progress = Callable[[str, int, int], None]  # the stage, how many are done, how many there are
 _BATCH = 4  # items that travel together
 _AHEAD = 3  # batches per worker that are under way
 
@@ -55,6 +56,14 @@ class Workers:
                 yield from pending.popleft().result()
         except BrokenProcessPool:
             raise OSError("a worker process died, perhaps for want of memory; try again with --workers 1") from None
+
+
+def counted(items: Iterable[Item], stage: str, total: int, progress: Progress | None) -> Iterator[Item]:
+    """Pass the items on and report each."""
+    for done, item in enumerate(items, start=1):
+        yield item
+        if progress:
+            progress(stage, done, total)
 
 
 def _apply(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fpgm.data.catalog import CATALOG, find
 from fpgm.data.manifest import MAKE, MANIFEST, ImageRow, Manifest
-from fpgm.data.pairs import natural
+from fpgm.data.names import natural
 from fpgm.files import NO_ROOM, atomic_path
 
 Pixels = NDArray[np.uint8]
@@ -37,7 +37,7 @@ _ARRAYS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-class Record(NamedTuple):
+class StoredImage(NamedTuple):
     """What is stored of one image: (S, S, 3), its mask (S, S) in {0, 1} or None, and its fingerprint."""
 
     row: ImageRow
@@ -150,7 +150,7 @@ def open_stores(folder: Path, names: Sequence[str] | None = None) -> dict[str, S
 
 
 def write_store(
-    folder: Path, records: Iterable[Record], describe: Callable[[tuple[ImageRow, ...]], Manifest]
+    folder: Path, records: Iterable[StoredImage], describe: Callable[[tuple[ImageRow, ...]], Manifest]
 ) -> Manifest:
     """Write a data set to its folder, replacing what is there once all is done; equal records give equal bytes.
 
@@ -173,7 +173,7 @@ def write_store(
     return manifest
 
 
-def _fill(file: h5py.File, records: Iterable[Record]) -> tuple[ImageRow, ...]:
+def _fill(file: h5py.File, records: Iterable[StoredImage]) -> tuple[ImageRow, ...]:
     """Append the records and return their rows."""
     rows: list[ImageRow] = []
     hashes: list[str] = []
@@ -195,7 +195,7 @@ def _fill(file: h5py.File, records: Iterable[Record]) -> tuple[ImageRow, ...]:
 
 
 def _reserve(handle: int, end: int, size: int) -> None:
-    """Take so many bytes beyond the end, and the slack, or raise: where a disk is full HDF5 cannot even be closed."""
+    """Reserve `size` bytes and some slack beyond the end, or raise: HDF5 on a full disk cannot even be closed."""
     try:
         os.posix_fallocate(handle, end, size + _SLACK)
     except AttributeError:  # of a system that cannot

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fpgm.evaluation import is_evaluated
 from fpgm.experiments.plan import Cell
 from fpgm.files import claim, write_text
+from fpgm.runs.evaluation import is_evaluated
 
 LOCK = ".lock"
 

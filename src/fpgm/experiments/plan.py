@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Literal
 
 from fpgm.config import Preset, RunConfig, arguments_model, differences, resolve
-from fpgm.data import hospitals
 from fpgm.data.catalog import hospital_of
-from fpgm.data.protocols import Protocol, draw
-from fpgm.data.splits import Split, slug, some, split_name
+from fpgm.data.names import abbreviate
+from fpgm.data.splits import hospitals
+from fpgm.data.splits.protocols import Protocol, draw
+from fpgm.data.splits.split import Split, slug, split_name
 from fpgm.data.store import open_stores
 from fpgm.methods import METHODS
+from fpgm.runs.folder import RunFolder
 
 Table = Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "ablation-teacher", "hospitals"]
 PAPER: tuple[Table, ...] = ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma")
@@ -237,7 +239,7 @@ def hospital_folds(store: Path) -> list[Fold]:
 def check(cells: Iterable[Cell]) -> None:
     """Refuse settings that make no run, and folders whose run was started with others."""
     for cell in cells:
-        config, path = cell.config(), cell.folder / "config.yaml"
+        config, path = cell.config(), RunFolder(cell.folder).config
         changed = differences(RunConfig.load(path), config) if path.is_file() else []
         if changed:
             raise ValueError(
@@ -265,7 +267,9 @@ def _check_complete(folder: Path, split: Split, store: Path) -> None:
     """Refuse a fold that was drawn before a hospital came into the store: the others would be trained on it."""
     known = {hospital_of(name) for name in split.counts()}
     if late := [hospital for hospital in hospitals.hospitals(open_stores(store)) if hospital not in known]:
-        raise ValueError(f"{folder} was drawn without {some(late)}, which is in the store now: remove that folder")
+        raise ValueError(
+            f"{folder} was drawn without {abbreviate(late)}, which is in the store now: remove that folder"
+        )
 
 
 def _tables_of(variant: Variant, fold: Fold) -> tuple[str, ...]:

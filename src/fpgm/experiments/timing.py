@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,13 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fpgm.config import RunConfig
-from fpgm.data.splits import Split
+from fpgm.data.batches.pool import Pool
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool
 from fpgm.evaluation import evaluate
 from fpgm.experiments.cells import is_done
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.work import trained
+from fpgm.runs.metrics import read_metrics
 from fpgm.training.run import build_method
 from fpgm.training.trainer import Trainer
 
@@ -83,17 +83,16 @@ def measure(cell: Cell, split: Split, *, accelerator: str) -> Cost:
         # an absolute name of a split stands for itself
         brief = replace(cell, folder=place, split=str(place / "split"), settings=(*cell.settings, *few))
         trainer = trained(brief, accelerator)
-        quickest = _quickest(place / "metrics.csv")
+        quickest = _quickest(read_metrics(place))
     step = sum(stage.share * quickest[stage.name] for stage in trainer.method.stages)
     return Cost(step, _image_seconds(trainer, Pool(open_stores(cell.store), split.validation[:_IMAGES])))
 
 
-def _quickest(metrics: Path) -> Mapping[str, float]:
+def _quickest(rows: Iterable[Mapping[str, str]]) -> Mapping[str, float]:
     """Return the seconds of the quickest step of each stage."""
     quickest: dict[str, float] = {}
-    with metrics.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            quickest[row["stage"]] = min(1 / float(row["it/s"]), quickest.get(row["stage"], math.inf))
+    for row in rows:
+        quickest[row["stage"]] = min(1 / float(row["it/s"]), quickest.get(row["stage"], math.inf))
     return quickest
 
 

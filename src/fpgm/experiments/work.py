@@ -12,7 +12,6 @@ from rich.console import Console
 from fpgm.evaluation import evaluate_run
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.runner import Steps
-from fpgm.serving.model_card import write_model_card
 from fpgm.training.run import train
 from fpgm.training.trainer import Stopped, Trainer
 
@@ -44,13 +43,11 @@ def trained(cell: Cell, accelerator: str, console: Console | None = None) -> Tra
 
 
 def evaluate_cell(cell: Cell, device: torch.device, *, console: Console | None) -> Path:
-    """Evaluate a cell on all test and unseen sets, and write its model card."""
+    """Evaluate a cell on all test and unseen sets."""
     with console.status("evaluating") if console else nullcontext() as status:
 
         def advance(name: str, done: int, total: int) -> None:
             if status:
                 status.update(f"evaluating {name}: {done} of {total} images")
 
-        folder = evaluate_run(cell.folder, cell.store, device=device, advance=advance)
-    write_model_card(cell.folder)
-    return folder
+        return evaluate_run(cell.folder, cell.store, device=device, advance=advance)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch, Strength, Views
+from fpgm.data.batches.batch import Batch, Strength, Views
 from fpgm.losses import cross_entropy_dice, dice, kl_divergence
 from fpgm.methods.arguments import Count, Index, NonNegative
 from fpgm.methods.base import Method, Step

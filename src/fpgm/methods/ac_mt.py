@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy_dice, entropy
 from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step

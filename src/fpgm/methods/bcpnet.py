@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.methods.arguments import InnerShare, NonNegative, Share
 from fpgm.methods.base import Method, Stage, Step
 from fpgm.methods.parts.copy_paste import check_halves, copy_paste_halves, copy_paste_stages, paste_box, region_loss

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import SGD, Adam, Optimizer
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, cross_entropy_dice
 from fpgm.methods.arguments import NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step

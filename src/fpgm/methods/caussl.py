@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Adam, Optimizer
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import cross_entropy, cross_entropy_dice
 from fpgm.methods.arguments import Count, NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step

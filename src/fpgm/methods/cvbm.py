@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import consistency
 from fpgm.methods.arguments import InnerShare, NonNegative, Share
 from fpgm.methods.base import Method, Stage, Step

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import consistency, cross_entropy, dice, entropy
 from fpgm.methods.arguments import NonNegative, Positive, Share
 from fpgm.methods.base import Method, Step

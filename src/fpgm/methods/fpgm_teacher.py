@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, pseudo_label
 from fpgm.methods.arguments import NonNegative, Share
 from fpgm.methods.base import Method, Step

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import cross_entropy
 from fpgm.methods.arguments import InnerShare, NonNegative
 from fpgm.methods.base import Method, Step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice
 from fpgm.methods.base import Method, Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, dice, pseudo_label
 from fpgm.methods.arguments import NonNegative, Share, ShareBelowOne
 from fpgm.methods.base import Method, Step

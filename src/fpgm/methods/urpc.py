@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from fpgm.data.batch import Batch, Views
+from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, kl_divergence
 from fpgm.methods.arguments import NonNegative
 from fpgm.methods.base import Method, Step

@@ -1,1 +1,1 @@
-"""Tables, figures and pages from results; opens no network and no model."""
+"""The report: tables, plots and pages from run folders. Needs no torch."""

@@ -1,1 +1,1 @@
-"""From a trained model to masks: prediction, export, a web page."""
+"""Use of a trained model: prediction, adaptation, export, a web page."""

@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
-from fpgm.card import ModelCard, Site, Statistics
 from fpgm.data.manifest import MANIFEST
-from fpgm.data.pairs import match, natural, plain
-from fpgm.data.prepare import Refused, prepare_image, prepare_mask, read_mask, read_picture
+from fpgm.data.names import natural, printable
+from fpgm.data.pictures import Refused, prepare_image, prepare_mask, read_mask, read_picture
+from fpgm.data.raw.pairs import match
 from fpgm.data.store import Store
 from fpgm.evaluation import predict_masks
 from fpgm.metrics import pair_metrics
 from fpgm.model import choose_device, load_model, save_model
 from fpgm.nets.statistics import ImageBatches, Moments, blend, distance, estimate, has_batchnorm, moments, shift
-from fpgm.serving.folders import Problem
-from fpgm.serving.inputs import Source, find_sources, open_frames
-from fpgm.serving.model_card import write_adapted_card
-from fpgm.serving.site import TOLERANCE
+from fpgm.runs.card import ModelCard, Site, Statistics
+from fpgm.runs.site import TOLERANCE
+from fpgm.serving.folders.inputs import Source, find_sources, open_frames
+from fpgm.serving.folders.predict import Skipped
 
 Pixels = NDArray[np.uint8]
 Advance = Callable[[str, int, int], None]
@@ -41,7 +41,7 @@ class Adapted(NamedTuple):
     """The card of the model that was written, and the files that were left out."""
 
     card: ModelCard
-    problems: list[Problem]
+    problems: list[Skipped]
 
 
 class _Frame(NamedTuple):
@@ -51,7 +51,7 @@ class _Frame(NamedTuple):
     mask: Pixels | None
 
 
-class _Given(NamedTuple):
+class _Inputs(NamedTuple):
     """What a user points at: prepared data sets, picture and video files, the masks of files, and a name for all."""
 
     stores: list[Store]
@@ -82,8 +82,8 @@ def adapt(
         out: model folder to write; there must be none.
         masks: folder with masks of the frames, named as for `fpgm data prepare`; they serve to report Dice alone.
         own: share of each image's own statistics that is mixed in at prediction.
-        count: the most frames to use; of more, so many are taken, evenly spaced.
-        device: where the network computes.
+        count: largest number of frames; of more, `count` are taken, evenly spaced.
+        device: device of the network.
         batch_size: frames in a pass.
         advance: called with what is being done, how much of it is, and how much there is.
     """
@@ -94,8 +94,8 @@ def adapt(
             f"{model} cannot be adapted: its network, {card.net}, has no batch norm with statistics to replace; use it "
             "as it is"
         )
-    given = _find(frames, masks, card.size)
-    used, problems = _read(given, card.size, count, advance)
+    inputs = _find(frames, masks, card.size)
+    used, problems = _read(inputs, card.size, count, advance)
     if not used:
         raise ValueError(f"no frame can be read: {problems[0].path}: {problems[0].reason}")
     place = choose_device(device)
@@ -105,14 +105,14 @@ def adapt(
     fitted = estimate(blend(net, own), batches, lambda done, total: advance("statistics", done, total))
     half, enough = convergence(moments(fitted, batches))
     site = Site(
-        folder=given.name,
+        folder=inputs.name,
         frames=len(used),
         sha256=hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest(),
         base_sha256=card.weights_sha256,
         half_difference=half,
         enough=enough,
         shift=round(shift(net, batches), 4),
-        **_compare(net, fitted, used, batch_size, place, advance),
+        **_measure_change(net, fitted, used, batch_size, place, advance),
     )
     written = card.model_copy(update={"statistics": Statistics(source="site", own=own, site=site)})
     return Adapted(_write(out, fitted, written, model), problems)
@@ -155,7 +155,7 @@ def _check(model: Path, out: Path, own: float, count: int, batch_size: int) -> N
         raise ValueError(f"{out} is there already: give another --out, or delete it first")
 
 
-def _find(frames: Sequence[str], masks: Path | None, size: int) -> _Given:
+def _find(frames: Sequence[str], masks: Path | None, size: int) -> _Inputs:
     """Find everything that is asked for before anything is read."""
     folders = [Path(text) for text in frames if (Path(text) / MANIFEST).is_file()]
     for text in frames:
@@ -171,8 +171,8 @@ def _find(frames: Sequence[str], masks: Path | None, size: int) -> _Given:
     texts = [text for text in frames if Path(text) not in folders]
     sources = sorted(find_sources(texts), key=lambda source: natural(str(source.path))) if texts else []
     names = [*(store.folder.resolve().name for store in stores), *map(_folder_name, texts)]
-    name = plain(", ".join(dict.fromkeys(names)))
-    return _Given(stores, sources, _match_masks(sources, masks) if masks else {}, name)
+    name = printable(", ".join(dict.fromkeys(names)))
+    return _Inputs(stores, sources, _match_masks(sources, masks) if masks else {}, name)
 
 
 def _folder_name(text: str) -> str:
@@ -195,12 +195,12 @@ def _match_masks(sources: Sequence[Source], folder: Path) -> dict[Path, Path]:
     return found
 
 
-def _read(given: _Given, size: int, count: int, advance: Advance) -> tuple[list[_Frame], list[Problem]]:
+def _read(inputs: _Inputs, size: int, count: int, advance: Advance) -> tuple[list[_Frame], list[Skipped]]:
     """Read the frames, evenly spaced if there are too many; of a video all are decoded and few kept."""
     kept: list[_Frame] = []
-    problems: list[Problem] = []
-    stride, number, total = 1, 0, sum(map(len, given.stores)) + len(given.sources)
-    for done, frames in enumerate(_items(given, size, problems)):
+    problems: list[Skipped] = []
+    stride, number, total = 1, 0, sum(map(len, inputs.stores)) + len(inputs.sources)
+    for done, frames in enumerate(_items(inputs, size, problems)):
         for frame in frames:
             if number % stride == 0:
                 kept.append(frame)
@@ -212,17 +212,17 @@ def _read(given: _Given, size: int, count: int, advance: Advance) -> tuple[list[
     return [kept[index] for index in chosen], problems
 
 
-def _items(given: _Given, size: int, problems: list[Problem]) -> Iterator[Iterator[_Frame]]:
+def _items(inputs: _Inputs, size: int, problems: list[Skipped]) -> Iterator[Iterator[_Frame]]:
     """Yield the frames of each image of a data set and of each file."""
-    for store in given.stores:
+    for store in inputs.stores:
         for row in range(len(store)):
             mask = store.masks([row])[0] if store.has_mask[row] else None
             yield iter([_Frame(store.images([row])[0], mask)])
-    for source in given.sources:
-        yield _decode(source, given.masks, size, problems)
+    for source in inputs.sources:
+        yield _decode(source, inputs.masks, size, problems)
 
 
-def _decode(source: Source, masks: Mapping[Path, Path], size: int, problems: list[Problem]) -> Iterator[_Frame]:
+def _decode(source: Source, masks: Mapping[Path, Path], size: int, problems: list[Skipped]) -> Iterator[_Frame]:
     """Decode a file; what cannot be read is noted."""
     try:
         moving, pictures = open_frames(source.path)
@@ -231,12 +231,12 @@ def _decode(source: Source, masks: Mapping[Path, Path], size: int, problems: lis
             mask = _mask(path, picture, size, problems) if path else None
             yield _Frame(prepare_image(picture, size), mask)
     except Refused as refusal:
-        problems.append(Problem(source.path, str(refusal)))
+        problems.append(Skipped(source.path, str(refusal)))
     except OSError as error:
-        problems.append(Problem(source.path, f"cannot be opened: {error.strerror}"))
+        problems.append(Skipped(source.path, f"cannot be opened: {error.strerror}"))
 
 
-def _mask(path: Path, picture: Image.Image, size: int, problems: list[Problem]) -> Pixels | None:
+def _mask(path: Path, picture: Image.Image, size: int, problems: list[Skipped]) -> Pixels | None:
     """Prepare a mask as for training; one that cannot be used is noted, and its frame does without."""
     try:
         label = read_picture(path.read_bytes())
@@ -245,13 +245,13 @@ def _mask(path: Path, picture: Image.Image, size: int, problems: list[Problem]) 
             raise Refused("mis-sized mask", f"the mask is {sizes}")
         return prepare_mask(read_mask(label), size)
     except Refused as refusal:
-        problems.append(Problem(path, str(refusal)))
+        problems.append(Skipped(path, str(refusal)))
     except OSError as error:
-        problems.append(Problem(path, f"cannot be opened: {error.strerror}"))
+        problems.append(Skipped(path, f"cannot be opened: {error.strerror}"))
     return None
 
 
-def _compare(
+def _measure_change(
     before: nn.Module,
     after: nn.Module,
     frames: Sequence[_Frame],
@@ -284,8 +284,7 @@ def _write(out: Path, net: nn.Module, card: ModelCard, base: Path) -> ModelCard:
     draft = out.with_name(f".{out.name}.{os.getpid()}.part")
     draft.mkdir()
     try:
-        written = save_model(draft, net, card)
-        write_adapted_card(draft, base)
+        written = save_model(draft, net, card, base=base)
         draft.replace(out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
-from fpgm.card import ModelCard
-from fpgm.data.prepare import prepare_image
+from fpgm.data.pictures import prepare_image
 from fpgm.data.synthetic import DOMAINS, MAX_SIZE, MIN_SIZE, phantom
 from fpgm.files import atomic_path
 from fpgm.model import load_model
+from fpgm.runs.card import ModelCard
 from fpgm.serving.onnx_engine import CARD, DIGEST, IMAGE, LOGITS, UNSEALED, OnnxEngine, seal
 from fpgm.serving.torch_engine import TorchEngine, foreground
 
@@ -50,7 +50,7 @@ class Report:
         found: in how many of them the original sees any foreground.
         max_difference: the largest difference of a foreground probability.
         dice: Dice of both masks at a threshold of 0.5, averaged over images; two empty masks agree.
-        least_dice: that of the worst image.
+        least_dice: Dice of the worst image.
     """
 
     path: Path
@@ -82,7 +82,7 @@ def export_onnx(
         if int8:
             proto = _quantise(proto, calibration)
         draft.write_bytes(seal(_with_card(proto, card).SerializeToString()))
-        report = _compare(model, OnnxEngine(draft, "cpu").probabilities, check, path, draft.stat().st_size)
+        report = _check_agreement(model, OnnxEngine(draft, "cpu").probabilities, check, path, draft.stat().st_size)
         _refuse(report, int8)
     return report
 
@@ -108,7 +108,7 @@ def export_torch(model: Path, path: Path, *, pictures: Sequence[Image.Image] | N
                 found: Planes = foreground(loaded(torch.from_numpy(batch))).numpy()
             return found
 
-        report = _compare(model, probabilities, check, path, draft.stat().st_size)
+        report = _check_agreement(model, probabilities, check, path, draft.stat().st_size)
         _refuse(report, int8=False)
     return report
 
@@ -210,7 +210,7 @@ def _with_card(proto: Any, card: ModelCard) -> Any:
     return proto
 
 
-def _compare(model: Path, exported: Any, batch: Batch, path: Path, size: int) -> Report:
+def _check_agreement(model: Path, exported: Any, batch: Batch, path: Path, size: int) -> Report:
     """Compare with the original in float32, on the first image alone and on all together."""
     original = TorchEngine(model, "cpu").probabilities(batch)
     found = exported(batch)

@@ -1,4 +1,4 @@
-"""What a mask shows: each connected polyp with its area, confidence and box; and the cleaning of masks.
+"""Findings of a mask: each connected polyp with its area, confidence and box; and the cleaning of masks.
 
 H x W is an image. Pixels that touch, at a corner too, belong to the same polyp.
 """

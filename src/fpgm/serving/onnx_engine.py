@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fpgm.card import ModelCard, parse_card
+from fpgm.runs.card import ModelCard, parse_card
 
 CARD, DIGEST = "fpgm", "fpgm_sha256"  # keys of the metadata inside the file
 UNSEALED = "0" * 64

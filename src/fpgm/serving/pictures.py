@@ -1,4 +1,4 @@
-"""What is kept of a prediction as picture files: mask, probabilities, overlay. H x W is the picture."""
+"""Predictions as pictures: mask, probabilities, overlay. H x W is the picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained model in a user's hands: pictures of any size in, masks and probabilities of that size out.
+"""The predictor: pictures of any size in, masks and probabilities of that size out.
 
 B pictures of H x W pixels, each its own; S x S is what the network sees. Neither training code nor data is needed,
 and without torch a model that was exported to ONNX still predicts.
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fpgm.card import ModelCard
-from fpgm.data.prepare import prepare_image, read_picture
+from fpgm.data.pictures import prepare_image, read_picture
+from fpgm.runs.card import ModelCard
 from fpgm.serving.findings import Finding, Mask, Plane, clean, describe
 
 __all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predictor", "describe", "load_predictor"]
@@ -29,7 +29,7 @@ class Engine(Protocol):
     """What computes.
 
     Attributes:
-        card: what the model says of itself.
+        card: card of the model.
         identity: hash that changes when the model's numbers do.
     """
 
@@ -44,7 +44,7 @@ class Predictor:
     """Masks and probabilities of pictures.
 
     Args:
-        engine: what computes.
+        engine: engine that computes the probabilities.
         threshold: a pixel is foreground where its probability, at the picture's own size, is at least this.
         average: average over the eight flips and turns of each picture: steadier, and eight times the work.
         keep_largest: keep the largest polyp of a picture alone.
@@ -117,14 +117,14 @@ def load_predictor(
     """Load a run folder, a model folder, or a ``.onnx`` file that `fpgm export` made; see `Predictor`.
 
     Args:
-        path: where the model is.
+        path: run folder, model folder or .onnx file.
         device: auto, cpu, cuda, cuda:1, mps …
         threshold: least probability of the foreground.
         average: average over flips and turns.
         keep_largest: keep the largest polyp alone.
         min_area: least pixels of a polyp.
-        precision: of a model folder: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where the
-            processor has it. An ONNX file has its own.
+        precision: precision of a model folder: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where
+            the processor has it. An ONNX file has its own.
     """
     engine = load_engine(Path(path), device, precision)
     return Predictor(engine, threshold=threshold, average=average, keep_largest=keep_largest, min_area=min_area)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,17 +17,20 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from torch.optim import SGD, AdamW, Optimizer
 
-from fpgm.card import ModelCard, Statistics
 from fpgm.config import DataConfig, OptimizerConfig, RunConfig, differences
-from fpgm.data.batch import Geometry
-from fpgm.data.splits import Split
+from fpgm.data.batches.batch import Geometry
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
+from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
-from fpgm.data.streams import Pool, Stream
-from fpgm.files import sole_writer, write_text
+from fpgm.files import sole_writer
 from fpgm.methods import METHODS, Method
 from fpgm.model import save_model
 from fpgm.nets import Backbone, build
 from fpgm.nets.statistics import ImageBatches, choose_statistics
+from fpgm.runs.card import ModelCard, Statistics
+from fpgm.runs.folder import RunFolder
+from fpgm.runs.images import check_images
 from fpgm.spectrum import FrequencyPrior
 from fpgm.training.devices import make_fabric, on_rank_zero, with_precision
 from fpgm.training.telemetry import Telemetry
@@ -143,30 +145,14 @@ def _print_notes(console: Console, config: RunConfig, size: int) -> None:
 
 def _claim(config: RunConfig, folder: Path, resume: bool, pools: _Pools) -> None:
     """Make sure that the folder is this run's before anything else is written to it."""
-    path = folder / "config.yaml"
+    path = RunFolder(folder).config
     if path.is_file() and not resume:
         raise ValueError(f"{folder} holds a run already: continue it with --resume, or give another --out")
     if path.is_file() and (changed := differences(RunConfig.load(path), config)):
         raise ValueError(f"{folder} was started with other settings: {'; '.join(changed)}. Give it another --out")
-    _check_data(folder / "data.json", pools, config.data.store)
+    hashes = {name: pool and pool.sha256() for name, pool in pools._asdict().items()}
+    check_images(folder, hashes, config.data.store)
     config.save(path)
-
-
-def _check_data(path: Path, pools: _Pools, store: Path) -> None:
-    """Write down which images a run is begun with, and let it go on with no others."""
-    given = {name: pool and pool.sha256() for name, pool in pools._asdict().items()}
-    if path.is_file():
-        try:
-            known = dict(json.loads(path.read_bytes()))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path} is damaged ({error}): delete it if {store} is unchanged") from None
-        if changed := [name for name in given if known.get(name) != given[name]]:
-            raise ValueError(
-                f"{path.parent} was begun with other images: {' and '.join(changed)} ones of {store} have changed. "
-                "Put the old store in its place, or give another --out"
-            )
-    else:
-        write_text(path, json.dumps(given, indent=1) + "\n")
 
 
 def _pools(config: RunConfig) -> _Pools:
@@ -273,10 +259,10 @@ def _save_model(trainer: Trainer, config: RunConfig, pools: _Pools) -> None:
         training=training,
         statistics=statistics,
     )
-    save_model(trainer.folder / "model", net, card)
+    save_model(RunFolder(trainer.folder).model, net, card)
     for module in trainer.method.modules():
         if isinstance(module, FrequencyPrior) and module.learnt:
-            module.save(trainer.folder / "prior.json")
+            module.save(RunFolder(trainer.folder).prior)
 
 
 def _clean_images(pools: _Pools, device: torch.device, count: int = CLEAN_IMAGES) -> ImageBatches:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,47 +12,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from fpgm.files import disk_of, write_text
-
-
-class MetricsFile:
-    """`metrics.csv`: a row per logged step; a value that a step does not have is left empty.
-
-    Args:
-        path: file to write; rows of steps from `start` on are dropped, because a resumed run makes them again.
-        start: first step that is still to come.
-    """
-
-    def __init__(self, path: Path, start: int) -> None:
-        self.path = path
-        self.columns: list[str] = ["step"]
-        self.rows: list[dict[str, str]] = []
-        if start and path.is_file():
-            whole, _, _ = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")
-            reader = csv.DictReader(io.StringIO(whole))
-            if "step" in (reader.fieldnames or ()):
-                self.columns = list(reader.fieldnames or ())
-                self.rows = [row for row in reader if row["step"].isdigit() and int(row["step"]) <= start]
-        self._rewrite()
-
-    def add(self, step: int, values: Mapping[str, float | str]) -> None:
-        """Append a row; a new name adds a column."""
-        row = {"step": str(step), **{name: _text(value) for name, value in values.items()}}
-        self.rows.append(row)
-        new = [name for name in row if name not in self.columns]
-        if new:
-            self.columns += new
-            self._rewrite()
-        else:
-            with disk_of(self.path), self.path.open("a", newline="", encoding="utf-8") as file:
-                csv.DictWriter(file, self.columns).writerow(row)
-
-    def _rewrite(self) -> None:
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, self.columns)
-        writer.writeheader()
-        writer.writerows(self.rows)
-        write_text(self.path, text.getvalue())
+from fpgm.runs.folder import RunFolder
+from fpgm.runs.metrics import MetricsFile
 
 
 class _Bar(Progress):
@@ -79,7 +38,7 @@ class Telemetry:
     """
 
     def __init__(self, folder: Path, start: int, total: int, console: Console | None) -> None:
-        self.metrics = MetricsFile(folder / "metrics.csv", start)
+        self.metrics = MetricsFile(RunFolder(folder).metrics, start)
         self.writer = _tensorboard(folder / "tensorboard", start)
         self.progress = _Bar(
             TextColumn("{task.description}"),
@@ -129,7 +88,3 @@ def _tensorboard(folder: Path, start: int) -> Any:
     except ImportError:
         return None
     return SummaryWriter(str(folder), purge_step=start)
-
-
-def _text(value: float | str) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else value

@@ -16,13 +16,15 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from fpgm.data.batch import Batch
-from fpgm.data.streams import Pool, Stream
+from fpgm.data.batches.batch import Batch
+from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.streams import Stream
 from fpgm.evaluation import evaluate, predict_masks
 from fpgm.files import write_text
 from fpgm.methods import Method, Stage, Step
 from fpgm.methods.base import StepInput
 from fpgm.methods.parts.teachers import averaging_decay, frozen_copy, move_teacher
+from fpgm.runs.folder import RunFolder
 from fpgm.training import checkpoint
 from fpgm.training.schedules import Schedule, first_steps, learning_rate, step_generator, step_seed
 from fpgm.training.telemetry import Telemetry
@@ -121,7 +123,7 @@ class Trainer:
     @property
     def last(self) -> Path:
         """The file of the newest checkpoint."""
-        return self.folder / "checkpoints" / "last.safetensors"
+        return RunFolder(self.folder).checkpoints / "last.safetensors"
 
     def best(self, stage: Stage | None = None) -> Path:
         """The file of the checkpoint with the best validation Dice of a stage, the last one if not given.
@@ -129,7 +131,7 @@ class Trainer:
         Each stage has its own, so that a run taken up before a switch finds what the switch needs.
         """
         name = "best" if stage in (None, self.method.stages[-1]) else f"best-{stage.name}"
-        return self.folder / "checkpoints" / f"{name}.safetensors"
+        return RunFolder(self.folder).checkpoints / f"{name}.safetensors"
 
     def fit(self, train: Stream, validation: Pool, telemetry: Telemetry, workers: int = 1) -> None:
         """Run all steps that are left; raise `Stopped` if asked to stop before the end."""
@@ -254,7 +256,9 @@ class Trainer:
 
     def _draw(self, batch: Batch, validation: Pool, rows: int = 4) -> None:
         """Write a picture of predictions on validation images and of this step's views."""
-        from fpgm.report.pictures import prediction_figure  # matplotlib, which a run without pictures does not load
+        from fpgm.report.plots.predictions import (
+            prediction_figure,
+        )  # matplotlib, which a run without pictures does not load
 
         chosen = np.linspace(0, len(validation) - 1, min(rows, len(validation))).astype(int)
         images = validation.images(chosen)

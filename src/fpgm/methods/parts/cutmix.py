@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fpgm.data.batch import Batch
+from fpgm.data.batches.batch import Batch
 
 
 def paste(inside: Tensor, outside: Tensor, box: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""``fpgm data``: a module for each of its commands."""

@@ -1,0 +1,1 @@
+"""Batches for training: pools, views, streams."""

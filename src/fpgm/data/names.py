@@ -1,0 +1,24 @@
+"""How names of files and images are sorted and written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def natural(text: str) -> tuple[list[str | int], str]:
+    """Sort key by which 2 comes before 10."""
+    parts: list[str | int] = list(re.split("([0-9]+)", text))
+    parts[1::2] = [int(number) for number in parts[1::2]]
+    return parts, text
+
+
+def printable(name: str) -> str:
+    r"""Write bytes of a file's name that are not text, which Python shows as "\udcff", with a backslash."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def abbreviate(names: Iterable[str]) -> str:
+    """Write a list for a message: the first three, and how many more."""
+    names = list(names)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,1 @@
+"""Raw folders of pictures: recognise, match, decode, prepare into a store."""

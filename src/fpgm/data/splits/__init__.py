@@ -1,0 +1,1 @@
+"""Train, validation, test and unseen images: protocols, hospitals, duplicates, leakage."""

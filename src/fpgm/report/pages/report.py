@@ -1,0 +1,214 @@
+"""The report: one HTML page that needs no other file, and beside it every table and figure as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from fpgm.files import write_text
+from fpgm.report.pages.html import document, figure
+from fpgm.report.plots.curves import POINTS, curves_figure, gamma_figure
+from fpgm.report.plots.panels import collect, panel_figure
+from fpgm.report.reading.groups import Group, grouped, labels
+from fpgm.report.reading.paper import CAUTION, SHARES
+from fpgm.report.reading.studies import Study, studies
+from fpgm.report.tables.formats import Cell, Line, Table, html, join, prose, texts
+from fpgm.report.tables.hospitals import READING as HOSPITALS
+from fpgm.report.tables.hospitals import HospitalStudy, hospital_significance, hospital_studies, hospital_table
+from fpgm.report.tables.score_table import READING, notice, score_table
+from fpgm.report.tables.significance import READING as TESTS
+from fpgm.report.tables.significance import significance_table
+from fpgm.runs.results import Result
+
+_STYLE = """
+h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 2.2rem; }
+.wide table { margin: .6rem 0; font-size: .8rem; line-height: 1.25; }
+.wide th, .wide td { padding: .22rem .38rem .22rem 0; border: 0; vertical-align: top; }
+.wide tr.first td { border-top: 1px solid var(--line); } .wide tr.aside { opacity: .72; font-size: .93em; }
+.wide th { vertical-align: bottom; } .wide th.over { text-align: center; border-bottom: 1px solid var(--line); }
+.wide td:first-child { position: sticky; left: 0; background: var(--page); min-width: 7rem; }
+.wide td.number { white-space: nowrap; } .wide small { opacity: .75; display: block; }
+.facts { font-size: .85rem; padding-left: 1.2rem; } summary { cursor: pointer; margin: .6rem 0; }
+.folder { overflow-wrap: anywhere; }
+"""
+
+
+def write_report(
+    results: Sequence[Result],
+    problems: Sequence[str],
+    out: Path,
+    *,
+    title: str = "FPGM report",
+    facts: Sequence[str] = (),
+    pictures: Sequence[tuple[Path, str]] = (),
+) -> Path:
+    """Write OUT/index.html, OUT/tables and OUT/figures, and return the page.
+
+    Args:
+        results: evaluated runs, at least one.
+        problems: a sentence for each run that could not be read.
+        out: folder to write to.
+        title: heading of the page.
+        facts: sentences to put on top.
+        pictures: further picture files with their captions.
+    """
+    groups = grouped(results)
+    made = studies(groups)
+    hospitals = hospital_studies(groups, made)
+    sections = [_hospitals(number, study, out) for number, study in enumerate(hospitals)]
+    sections += [
+        _section(number, group, own, out) for number, (group, own) in enumerate(zip(groups, made, strict=True))
+    ]
+    reading = [*READING, *([CAUTION] if any(group.is_papers for group in groups) else [])]
+    reading += [*(HOSPITALS if hospitals else ()), *TESTS]
+    page = document(
+        title,
+        *(f"<p>{escape(fact)}</p>" for fact in facts),
+        _problems(problems),
+        _contents(groups, hospitals),
+        _details("How to read the tables", _list(tuple(dict.fromkeys(reading)))),
+        *sections,
+        *(_picture(path, caption) for path, caption in pictures),
+        _details(f"The {len(results)} runs", _runs(groups, out)),
+        style=_STYLE,
+    )
+    write_text(out / "index.html", page)
+    return out / "index.html"
+
+
+def _problems(problems: Sequence[str]) -> str:
+    if not problems:
+        return ""
+    return f"<div class='notice'>Left out, because they could not be read:{_list(problems)}</div>"
+
+
+def _contents(groups: Sequence[Group], hospitals: Sequence[HospitalStudy]) -> str:
+    """The settings, which no table mixes, and the shares of labels the paper has beside them; hospitals first."""
+    lines = [
+        f"<li><a href='#hospitals-{number}'>Unseen hospitals, {escape(str(study.setting))}</a>: "
+        f"{len(study.rows)} rows, {escape(join([fold.left_out for fold in study.folds]))} left out once each</li>"
+        for number, study in enumerate(hospitals)
+    ]
+    for number, group in enumerate(groups):
+        seeds = sorted({seed for row in group.rows for seed in row.seeds})
+        lines.append(
+            f"<li><a href='#setting-{number}'>{escape(str(group.setting))}</a>: "
+            f"{len(group.rows)} rows, seeds {join(seeds)}{escape(_absent_shares(group, groups))}</li>"
+        )
+    runs = sum(len(row.results) for group in groups for row in group.rows)
+    return f"<p>Evaluated runs: {runs}. Those of different settings never share a table:</p><ul>{''.join(lines)}</ul>"
+
+
+def _absent_shares(group: Group, groups: Sequence[Group]) -> str:
+    """Say which of the paper's shares of labels have no run, at the first group of a setting."""
+    if not group.is_papers:
+        return ""
+    alike = [
+        other.setting for other in groups if other.setting._replace(labeled="") == group.setting._replace(labeled="")
+    ]
+    absent = [share for share in SHARES if share not in {setting.labeled for setting in alike}]
+    return f" (missing: {join(absent)} labelled)" if absent and group.setting is alike[0] else ""
+
+
+def _hospitals(number: int, study: HospitalStudy, out: Path) -> str:
+    """Tables of one setting over all folds; each fold has a section of its own besides."""
+    table, test = hospital_table(study), hospital_significance(study)
+    parts = [f"<h2 id='hospitals-{number}'>Unseen hospitals: {escape(str(study.setting))}</h2>"]
+    parts += [f"<p class='notice'>{escape(text)}</p>" for text in notice(study.folds[0])]
+    parts += [f"<h3>{escape(table.title)}</h3>{_written(table, out)}"]
+    parts += [_details(test.title, _written(test, out), opened=True)] if test else []
+    return "\n".join(parts)
+
+
+def _section(number: int, group: Group, own: Sequence[Study], out: Path) -> str:
+    parts = [f"<h2 id='setting-{number}'>{escape(group.setting.sentence)}</h2>", _list(group.notes)]
+    parts += [f"<p class='notice'>{escape(text)}</p>" for text in notice(group)]
+    for study in own:
+        parts += _study(group, study, out)
+    return "\n".join(parts)
+
+
+def _study(group: Group, study: Study, out: Path) -> Iterator[str]:
+    """Tables, tests, curves and pictures of one question."""
+    place, slug = out / "figures", f"{study.name}_{group.setting.slug}"
+    sweep = study.name.startswith("gamma")
+    if sweep:
+        gamma_figure(group, study, place / f"{slug}.png")
+        yield f"<h3>{escape(study.title)}</h3>"
+        yield _picture(place / f"{slug}.png", f"Dice and HD95 (`penalise`) against γ. {group.setting.sentence}.")
+    for unseen in (False, True):
+        if table := score_table(group, study, unseen=unseen):
+            yield f"<h3>{escape(table.title)}</h3>{_written(table, out)}"
+        if not sweep and (table := significance_table(group, study, unseen=unseen)):
+            yield _details(table.title, _written(table, out))
+    curves_figure(
+        {entry.label: [result.metrics for result in entry.row.results] for entry in study.entries},
+        place / f"curves-{slug}.png",
+    )
+    yield _details(
+        f"Training curves: {study.title}, {group.setting.labeled} labelled",
+        _picture(
+            place / f"curves-{slug}.png",
+            f"Loss on labelled batches, averaged to at most {POINTS} points, which methods weigh differently, and Dice "
+            f"on the validation images. A line per seed. {group.setting.sentence}.",
+        ),
+        opened=study.name == "main",
+    )
+    if study.name == "main":
+        yield from _panels(group, study, out)
+
+
+def _panels(group: Group, study: Study, out: Path) -> Iterator[str]:
+    for unseen in (False, True):
+        panels, notes = collect(group, study, unseen=unseen)
+        kind = "unseen" if unseen else "test"
+        if panels:
+            path = out / "figures" / f"panels-{kind}_{group.setting.slug}.jpg"
+            panel_figure(panels, path)
+            yield f"<h3>What was found: {kind} images, {escape(group.setting.labeled)} labelled</h3>"
+            yield _picture(
+                path,
+                "Truth green, prediction yellow; below each its Dice in percent, by each row's first seed. The images "
+                f"were chosen by their place in the sorted list, before anyone looked: "
+                f"{join([panel.id for panel in panels])}. {group.setting.sentence}.",
+                least=76 * (2 + len(study.entries)),
+            )
+        yield _list(notes)
+
+
+def _runs(groups: Sequence[Group], out: Path) -> str:
+    """Where everything comes from."""
+    records = [
+        {
+            "row": label,
+            "seed": result.seed,
+            "setting": str(group.setting),
+            "version": result.config.get("version", ""),
+            "folder": str(result.folder),
+        }
+        for group in groups
+        for label, row in zip(labels(group.rows), group.rows, strict=True)
+        for result in row.results
+    ]
+    lines = tuple(Line(tuple(Cell(str(value)) for value in record.values())) for record in records)
+    return _written(Table("runs", "Runs", tuple(records[0]), lines, left=5, records=tuple(records)), out)
+
+
+def _written(table: Table, out: Path) -> str:
+    """Write the files of a table and return it for the page."""
+    for ending, text in texts(table).items():
+        write_text(out / "tables" / f"{table.name}.{ending}", text)
+    return html(table)
+
+
+def _picture(path: Path, caption: str, least: int = 600) -> str:
+    return figure(path.read_bytes(), path.suffix[1:].replace("jpg", "jpeg"), caption, least)
+
+
+def _details(summary: str, content: str, *, opened: bool = False) -> str:
+    return f"<details{' open' if opened else ''}><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def _list(sentences: Sequence[str]) -> str:
+    return f"<ul class='facts'>{''.join(f'<li>{prose(one)}</li>' for one in sentences)}</ul>" if sentences else ""

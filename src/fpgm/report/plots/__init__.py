@@ -1,0 +1,1 @@
+"""Plots: learning curves, spectra, predictions beside the truth, contact sheets."""

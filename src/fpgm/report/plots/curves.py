@@ -1,0 +1,88 @@
+"""Learning curves, and scores against the guidance strength γ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from fpgm.report.plots.saving import save_figure
+from fpgm.report.reading.groups import Group
+from fpgm.report.reading.studies import Study
+from fpgm.report.tables.score_table import measure
+
+POINTS = 100  # of a loss curve: what is logged more often is averaged
+_COLOURS = [
+    colormaps["tab20"](place) for place in (*range(0, 20, 2), *range(1, 20, 2))
+]  # strong ones first: the paper's method is last
+Rows = Sequence[Mapping[str, str]]  # of a metrics.csv
+
+
+def curves_figure(runs: Mapping[str, Sequence[Rows]], path: Path) -> None:
+    """Draw supervised loss and validation Dice against the step, a colour per name and a line per run.
+
+    Args:
+        runs: name -> rows of `metrics.csv` of each seed.
+        path: picture file to write, ``.png`` or ``.jpg``.
+    """
+    picture = Figure(figsize=(9.5, 3.4 + 0.16 * max(0, len(runs) - 12)), layout="constrained")
+    panels = picture.subplots(1, 2)
+    for number, (name, seeds) in zip(reversed(range(len(runs))), runs.items(), strict=True):
+        style = {"color": _COLOURS[number % 20], "linestyle": ("-", "--")[number // 10 % 2]}
+        for seed, rows in enumerate(seeds):
+            for axis, column, points in zip(panels, ("sup", "val_dice"), (POINTS, 0), strict=True):
+                steps, values = _thinned(rows, column, points)
+                dot = "o" if len(steps) == 1 else ""
+                axis.plot(steps, values, **style, marker=dot, linewidth=1.2, label=None if seed else _named(name))
+    panels[0].set(xlabel="step", ylabel="supervised loss")
+    panels[1].set(xlabel="step", ylabel="validation Dice", ylim=(0, 1))
+    for axis in panels:
+        axis.grid(alpha=0.3)
+    picture.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
+    save_figure(picture, path)
+
+
+def gamma_figure(group: Group, study: Study, path: Path) -> None:
+    """Draw Dice and HD95 against γ, a line per data set, unseen ones dashed; bars are deviations over seeds."""
+    picture = Figure(figsize=(9.5, 3.4), layout="constrained")
+    panels = picture.subplots(1, 2)
+    strengths = [float(entry.row.arguments["gamma"]) for entry in study.entries]
+    for unseen in (False, True):
+        for dataset in group.datasets(unseen=unseen):
+            for axis, metric in zip(panels, ("dice", "hd95"), strict=True):
+                figures = [measure(entry.row, dataset, metric) for entry in study.entries]
+                bars = [figure.sd if figure.over == "seeds" else 0.0 for figure in figures]
+                axis.errorbar(
+                    range(len(figures)),
+                    [figure.mean for figure in figures],
+                    yerr=np.nan_to_num(bars),
+                    marker="o",
+                    markersize=4,
+                    linewidth=1.3,
+                    capsize=2,
+                    linestyle="--" if unseen else "-",
+                    label=f"{dataset} (unseen)" if unseen else dataset,
+                )
+    for axis, name in zip(panels, ("Dice, %", f"HD95, pixels of {group.setting.size}²"), strict=True):
+        axis.set(xlabel="guidance strength γ", ylabel=name)
+        axis.set_xticks(range(len(strengths)), [f"{strength:g}" for strength in strengths])
+        axis.grid(alpha=0.3)
+    picture.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
+    save_figure(picture, path)
+
+
+def _named(name: str) -> str:
+    """A name for a legend, losses with their index."""
+    return re.sub(r"\bL_(\w+)", r"$L_\\mathrm{\1}$", name)
+
+
+def _thinned(rows: Rows, column: str, points: int) -> tuple[list[float], list[float]]:
+    """Steps and values of a column, averaged to at most `points` points, or all of them for 0."""
+    known = np.array([(float(row["step"]), float(row[column])) for row in rows if row.get(column)]).reshape(-1, 2)
+    if points and len(known) > points:
+        known = np.array([part.mean(0) for part in np.array_split(known, points)])
+    return known[:, 0].tolist(), known[:, 1].tolist()

@@ -1,0 +1,1 @@
+"""Tables of scores and of significance, as Markdown, LaTeX, CSV and HTML."""

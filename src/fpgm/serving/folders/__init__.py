@@ -1,0 +1,1 @@
+"""Prediction of files and folders: find the inputs, predict, write masks and a record."""

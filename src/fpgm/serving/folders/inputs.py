@@ -1,0 +1,176 @@
+"""Inputs of a prediction: files, folders, patterns and videos, with a name for the results of each.
+
+Moving pictures are animated GIF, WebP and PNG files and TIFF files of several pages, which Pillow reads, and videos,
+for which OpenCV must be installed.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import importlib
+import io
+from collections.abc import Container, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from PIL import Image, ImageOps
+
+from fpgm.data.names import printable
+from fpgm.data.pictures import FORMATS, Refused, check_pixels, read_picture, to_rgb
+
+PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
+VIDEOS = frozenset({".mp4", ".avi", ".mov", ".mkv", ".m4v", ".mpg", ".mpeg", ".wmv", ".webm"})
+_MOVING = ("GIF", "WEBP", "PNG", "TIFF")
+
+
+class Source(NamedTuple):
+    """A file, and the name under which its results are to be found: a path with ``/`` and without suffix."""
+
+    path: Path
+    name: str
+
+
+class Frames(NamedTuple):
+    """The pictures of a file, one after the other; `moving` if it can have several."""
+
+    moving: bool
+    pictures: Iterator[Image.Image]
+
+
+def find_sources(given: Sequence[str], without: Sequence[Path] = ()) -> list[Source]:
+    """Return each file once, in the order given, folders and patterns sorted.
+
+    Args:
+        given: files of any name; folders, of which every picture and video below is taken; patterns as a shell has
+            them, ``**`` for any folders. Names that begin with a dot are left out.
+        without: folders whose files are left out: those that will be written to.
+    """
+    barred = [folder.resolve() for folder in without]
+    found: dict[Path, Source] = {}
+    for text in given:
+        usable = {source.path.resolve(): source for source in _expand(text)}
+        usable = {path: one for path, one in usable.items() if not any(path.is_relative_to(bar) for bar in barred)}
+        if not usable:
+            kinds = " ".join(sorted(PICTURES | VIDEOS))
+            raise FileNotFoundError(f"{text} holds no picture and no video: no file with one of {kinds}")
+        for path, source in usable.items():
+            found.setdefault(path, source)
+    return list(found.values())
+
+
+def _expand(text: str) -> list[Source]:
+    path = Path(text)
+    if path.is_dir():
+        return _below(path, path.rglob("*"))
+    if path.exists():
+        return [Source(path, path.stem)]
+    if not glob.has_magic(text):
+        raise FileNotFoundError(f"there is no file or folder {text}")
+    if not (matches := sorted(map(Path, glob.glob(text, recursive=True)))):  # noqa: PTH207 (the pattern may be absolute)
+        raise FileNotFoundError(f"nothing matches {text}")
+    fixed = Path(*_until_magic(path.parts))
+    return _below(fixed, (one for match in matches for one in (match.rglob("*") if match.is_dir() else [match])))
+
+
+def _until_magic(parts: Sequence[str]) -> list[str]:
+    """Return the folders of a pattern before the first that is a pattern itself."""
+    first = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    return list(parts[:first])
+
+
+def _below(folder: Path, paths: Iterator[Path]) -> list[Source]:
+    """Return the pictures and videos among paths below a folder, named by their place in it."""
+    sources = []
+    for path in sorted(set(paths)):
+        place = path.relative_to(folder)
+        shown = not any(part.startswith(".") for part in place.parts)
+        if shown and path.suffix.casefold() in PICTURES | VIDEOS and path.is_file():
+            sources.append(Source(path, place.with_suffix("").as_posix()))
+    return sources
+
+
+def distinct(source: Source, taken: Container[str]) -> str:
+    """Return the source's name, or one near it, that shares no file with names taken before.
+
+    Taken are names in lower case and, with ``/`` at the end, the folders they are in: a moving picture fills a folder
+    of its name. Tried are the name, the name with its suffix, and then, outside of folders, numbers.
+    """
+    stem, suffix = printable(source.name), printable(source.path.suffix)
+
+    def free(name: str) -> bool:
+        low = PurePosixPath(name.casefold())
+        folders = [str(folder) for folder in low.parents]
+        return str(low) not in taken and f"{low}/" not in taken and not any(one in taken for one in folders)
+
+    if free(stem):
+        return stem
+    if free(stem + suffix):
+        return stem + suffix
+    flat, number = stem.replace("/", "_"), 2
+    while not free(f"{flat}-{number}"):
+        number += 1
+    return f"{flat}-{number}"
+
+
+def claims(name: str) -> set[str]:
+    """Return what a name takes, as `distinct` asks for it."""
+    low = PurePosixPath(name.casefold())
+    return {str(low), *(f"{folder}/" for folder in low.parents if str(folder) != ".")}
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file of any length."""
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            total.update(block)
+    return total.hexdigest()
+
+
+def open_frames(path: Path) -> Frames:
+    """Open a picture or video file; raise ``Refused`` here or later if it is damaged."""
+    if path.suffix.casefold() in VIDEOS:
+        return Frames(True, _video(path))
+    data = path.read_bytes()
+    still = read_picture(data)
+    count = _count(data)
+    return Frames(True, _animation(data, count)) if count > 1 else Frames(False, iter([still]))
+
+
+def _count(data: bytes) -> int:
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+            return int(getattr(picture, "n_frames", 1)) if picture.format in _MOVING else 1
+    except Exception as error:  # a damaged file can make a decoder raise anything
+        raise Refused("truncated", f"its frames cannot be counted: {error}") from None
+
+
+def _animation(data: bytes, count: int) -> Iterator[Image.Image]:
+    with Image.open(io.BytesIO(data), formats=_MOVING) as picture:
+        for number in range(count):
+            try:
+                picture.seek(number)
+                check_pixels(*picture.size)
+                frame = to_rgb(ImageOps.exif_transpose(picture))
+            except Exception as error:  # as above
+                raise Refused("truncated", f"frame {number + 1} cannot be decoded: {error}") from None
+            yield frame
+
+
+def _video(path: Path) -> Iterator[Image.Image]:
+    """Read the frames of a video with OpenCV, which no other part needs."""
+    try:
+        cv2: Any = importlib.import_module("cv2")
+    except ImportError:
+        raise Refused("no reader", "a video needs OpenCV: pip install opencv-python-headless") from None
+    capture = cv2.VideoCapture(str(path))
+    try:
+        empty = True
+        while (read := capture.read())[0]:
+            empty = False
+            yield Image.fromarray(read[1][..., ::-1].copy())  # blue, green, red
+        if empty:
+            raise Refused("unreadable", "no frame can be decoded")
+    finally:
+        capture.release()

@@ -1,0 +1,214 @@
+"""Predict many files into a folder of results; finished files are kept, damaged ones are left out and named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from fpgm._version import __version__
+from fpgm.data.names import printable
+from fpgm.data.pictures import Refused
+from fpgm.serving.findings import describe
+from fpgm.serving.folders.inputs import Source, claims, digest, distinct, open_frames
+from fpgm.serving.folders.record import RECORD, TABLE, Entry, Frame, PredictionRecord, frame_name
+from fpgm.serving.pictures import SUFFIXES, Kind, place, save_pictures
+from fpgm.serving.predictor import Predictor
+
+Advance = Callable[[int, int], None]
+_MOST_PIXELS = 2**25  # of the pictures that wait together
+
+
+class Skipped(NamedTuple):
+    """A file that was left out, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass
+class Summary:
+    """What became of the files: predicted now, predicted before, left out; and how much was found among all."""
+
+    done: int = 0
+    kept: int = 0
+    pictures: int = 0
+    polyps: int = 0
+    problems: list[Skipped] = field(default_factory=list)
+
+
+@dataclass
+class _Job:
+    """A file on its way: how it is recorded, and what was found in the frames written so far."""
+
+    path: Path
+    image: str
+    name: str
+    sha256: str = ""
+    moving: bool = False
+    problem: str = ""
+    frames: list[Frame] = field(default_factory=list)
+
+
+def predict_files(
+    predictor: Predictor,
+    sources: Sequence[Source],
+    out: Path,
+    kinds: Iterable[Kind] = tuple(SUFFIXES),
+    advance: Advance = lambda done, total: None,
+) -> Summary:
+    """Predict files and write OUT/<kind>/<name> for each kind, and OUT/findings.csv.
+
+    Args:
+        predictor: the model with its threshold and cleaning.
+        sources: the files; see `find_sources`.
+        out: folder of results; one that holds other files in the places of ours is refused.
+        kinds: kinds of pictures to write.
+        advance: called with how many files are dealt with, and how many there are.
+    """
+    folder = _Folder(predictor, out, [kind for kind in SUFFIXES if kind in set(kinds)])
+    jobs = folder.jobs(sources)
+    try:
+        folder.run(jobs, advance)
+    finally:
+        folder.record.write_table(out / TABLE, folder.settings)
+    return folder.summary
+
+
+class _Folder:
+    """A folder of results while it is written to."""
+
+    def __init__(self, predictor: Predictor, out: Path, kinds: Sequence[Kind]) -> None:
+        _claim(out)
+        self.predictor, self.out, self.kinds = predictor, out, kinds
+        self.record, self.summary = PredictionRecord(out), Summary()
+        self.settings: dict[str, Any] = {
+            "version": __version__,
+            "model": predictor.engine.identity,
+            "threshold": predictor.threshold,
+            "average": predictor.average,
+            "keep_largest": predictor.keep_largest,
+            "min_area": predictor.min_area,
+            "kinds": list(kinds),
+        }
+
+    def jobs(self, sources: Sequence[Source]) -> list[_Job]:
+        """Name the results of each file as before, or else so that no two share a file."""
+        taken = {claim for entry in self.record.entries.values() for claim in claims(entry.name)}
+        jobs = []
+        for source in sources:
+            image = printable(_relative(source.path, self.out))
+            known = self.record.entries.get(image)
+            name = known.name if known else distinct(source, taken)
+            taken |= claims(name)
+            jobs.append(_Job(source.path, image, name))
+        return jobs
+
+    def run(self, jobs: Sequence[_Job], advance: Advance) -> None:
+        """Let pictures of several files fill a pass."""
+        waiting: list[tuple[_Job, Image.Image | None]] = []
+        ended = 0
+        for job, picture in self._pictures(jobs):
+            waiting.append((job, picture))
+            sizes = [one.width * one.height for _, one in waiting if one is not None]
+            if not sizes or len(sizes) == self.predictor.batch_size or sum(sizes) > _MOST_PIXELS:
+                ended += self._write(waiting)
+                waiting.clear()
+                advance(ended, len(jobs))
+        ended += self._write(waiting)
+        advance(ended, len(jobs))
+
+    def _pictures(self, jobs: Iterable[_Job]) -> Iterator[tuple[_Job, Image.Image | None]]:
+        """Yield the pictures of each file, and None at its end."""
+        for job in jobs:
+            try:
+                job.sha256 = digest(job.path)
+                if not self._is_done(job):
+                    self._clear(job)
+                    job.moving, pictures = open_frames(job.path)
+                    for picture in pictures:
+                        yield job, picture
+            except Refused as refusal:
+                job.problem = str(refusal)
+            except OSError as error:
+                job.problem = f"cannot be opened: {error.strerror}"
+            yield job, None
+
+    def _write(self, waiting: Sequence[tuple[_Job, Image.Image | None]]) -> int:
+        """Predict and write the pictures that wait; return how many files have come to their end."""
+        pictures = [picture for _, picture in waiting if picture is not None]
+        predicted = zip(*self.predictor.predict(pictures), strict=True)
+        for job, picture in waiting:
+            if picture is None:
+                self._end(job)
+                continue
+            mask, probability = next(predicted)
+            name = frame_name(job.name, len(job.frames)) if job.moving else job.name
+            save_pictures(self.out, name, picture, mask, probability, self.kinds)
+            job.frames.append(Frame(pixels=mask.size, findings=tuple(describe(mask, probability))))
+        return len(waiting) - len(pictures)
+
+    def _end(self, job: _Job) -> None:
+        if job.problem:
+            self._clear(job)
+            self.summary.problems.append(Skipped(job.path, job.problem))
+            return
+        if job.frames:
+            self.record.add(self._entry(job))
+            self.summary.done += 1
+        else:
+            self.summary.kept += 1
+        frames = self.record.entries[job.image].frames
+        self.summary.pictures += len(frames)
+        self.summary.polyps += sum(len(frame.findings) for frame in frames)
+
+    def _entry(self, job: _Job, sha256: str | None = None) -> Entry:
+        return Entry(
+            image=job.image,
+            sha256=job.sha256 if sha256 is None else sha256,
+            name=job.name,
+            moving=job.moving,
+            settings=self.settings,
+            frames=tuple(job.frames),
+        )
+
+    def _is_done(self, job: _Job) -> bool:
+        entry = self.record.entries.get(job.image)
+        return (
+            entry is not None
+            and (entry.sha256, entry.settings) == (job.sha256, self.settings)
+            and all(place(self.out, kind, name).is_file() for kind in self.kinds for name in entry.names())
+        )
+
+    def _clear(self, job: _Job) -> None:
+        """Take away what an earlier prediction of this file has left, and keep its name."""
+        job.frames.clear()
+        self.record.add(self._entry(job, sha256=""))
+        for kind, suffix in SUFFIXES.items():
+            place(self.out, kind, job.name).unlink(missing_ok=True)
+            frames = self.out / kind / job.name
+            if frames.is_dir():
+                for path in frames.glob(f"[0-9]*{suffix}"):
+                    path.unlink()
+                if not any(frames.iterdir()):
+                    frames.rmdir()
+
+
+def _claim(out: Path) -> None:
+    """Make sure that what lies where we write is ours: masks drawn by hand must not be overwritten."""
+    if not (out / RECORD).is_file():
+        for name in (*SUFFIXES, TABLE):
+            if (out / name).exists():
+                raise ValueError(f"{out / name} was not written by `fpgm predict`: give another --out")
+
+
+def _relative(path: Path, out: Path) -> str:
+    """Return the path of a file as seen from the folder of results, or whole if it is on another drive."""
+    try:
+        return Path(os.path.relpath(path.resolve(), out.resolve())).as_posix()
+    except ValueError:
+        return path.resolve().as_posix()
