@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fpgm.config import RunConfig, differences, keys, resolve
+from fpgm.config import NetConfig, RunConfig, differences, keys, resolve
 
 DATA = {"store": Path("store"), "split": "paper-0"}
 
@@ -46,10 +46,10 @@ def test_every_key_can_be_set_and_later_ones_win() -> None:
 
 
 def test_another_network_does_not_get_the_presets_arguments() -> None:
-    assert resolve("mini", "supervised", DATA).net.arguments == {"dropout": 0}
+    assert resolve("mini", "supervised", DATA).net == NetConfig(name="lite_unet", pretrained=True)
     other = resolve("mini", "supervised", DATA, ["net.name=monai:BasicUNet", "net.arguments={features: [8]}"])
-    assert other.net.arguments == {"features": [8]}
-    assert resolve("mini", "supervised", DATA, ["net.name=monai:BasicUNet"]).net.arguments == {}
+    assert other.net == NetConfig(name="monai:BasicUNet", arguments={"features": [8]})
+    assert resolve("mini", "supervised", DATA, ["net.name=unet"]).net == NetConfig()
 
 
 @pytest.mark.parametrize(

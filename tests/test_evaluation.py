@@ -208,13 +208,13 @@ def test_the_run_of_an_unknown_method_is_evaluated(run: Path) -> None:
     (run / "config.yaml").write_text(yaml.safe_dump(config))
     evaluate_run(run, datasets=["phantom-a"], device=CPU)
     assert main(["evaluate", str(run), "--datasets", "phantom-a", "--workers", "1"]) == 0
-    assert "method `my_method`" in (run / "model" / "MODEL_CARD.md").read_text()
+    assert "phantom-a" in (run / "model" / "MODEL_CARD.md").read_text()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "data: !!bool x", "data: {store: 3, split: strict-0}"])
 def test_a_configuration_without_store_and_split_is_refused(run: Path, text: str) -> None:
     (run / "config.yaml").write_text(text)
-    with pytest.raises(ValueError, match=r"config\.yaml is not the configuration of a run"):
+    with pytest.raises(ValueError, match=r"config\.yaml is not (the configuration of a run|readable YAML)"):
         evaluate_run(run, device=CPU)
 
 

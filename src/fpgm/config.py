@@ -106,11 +106,11 @@ class RunConfig(Part):
         return _build({key: value for key, value in record.items() if key != "departs"}, str(path))
 
     def departures(self) -> list[str]:
-        """Return the dotted keys of the settings that differ from the preset's, where the preset has one."""
+        """Return the dotted keys of the settings that differ from the preset's; `auto` differs from no other."""
         data = self.data.model_dump(include={"store", "split", "labeled"})
         usual = flatten(resolve(self.preset, self.method, data)._record())
         own = flatten(self._record())
-        return [key for key in own if key != "version" and (key not in usual or own[key] != usual[key])]
+        return [key for key in own if key != "version" and usual.get(key) not in (own[key], "auto")]
 
     def _record(self) -> dict[str, Any]:
         return self.model_dump(mode="json", serialize_as_any=True)
@@ -122,7 +122,9 @@ def paper(method: str) -> dict[str, Any]:
 
 
 def mini(method: str) -> dict[str, Any]:
-    """A setting for a CPU and a store of 64 x 64 to 128 x 128: few iterations, more augmentation, averaged weights.
+    """A setting for few labels, a CPU and a store of 64 x 64 to 128 x 128.
+
+    The encoder starts from ImageNet weights; few iterations, more augmentation, averaged weights.
 
     Methods that trust pseudo-labels from the first step on get a ramp, since AdamW is confident before it is right,
     and statistics of clean images, since a short training does not bring those of strong views near them. BSNet's
@@ -135,9 +137,9 @@ def mini(method: str) -> dict[str, Any]:
         "preset": "mini",
         "arguments": arguments.get(method, {}),
         "data": {"geometry": 0.5, "strong_labeled": 0.5},
-        "net": {"arguments": {"dropout": 0.0}},
-        "optimizer": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-4, "schedule": "cosine", "warmup": 100},
-        "train": {"iterations": 3000, "average": 0.99, "choose_statistics": True},
+        "net": {"name": "lite_unet", "pretrained": True},
+        "optimizer": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-4, "schedule": "cosine", "warmup": 50},
+        "train": {"iterations": 2000, "average": 0.99, "choose_statistics": True},
     }
 
 

@@ -11,7 +11,7 @@ from fpgm.experiments import timing
 from fpgm.experiments.plan import Cell, Fold, plan
 from fpgm.experiments.timing import Cost, kind, measure, times
 
-TINY = ["net.arguments={channels: [4, 4, 4, 4, 4]}", "data.batch_labeled=2", "data.batch_unlabeled=2"]
+TINY = ["net.name=unet", "net.arguments={channels: [4, 4, 4, 4, 4]}", "data.batch_labeled=2", "data.batch_unlabeled=2"]
 
 
 def cells(store: Path, out: Path, *tables: str, methods: list[str] | None = None) -> list[Cell]:

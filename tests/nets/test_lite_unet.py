@@ -30,7 +30,7 @@ def test_it_is_a_backbone_that_maps_images_to_logits() -> None:
 
 
 def test_sides_that_cannot_be_halved_five_times_are_refused() -> None:
-    with pytest.raises(ValueError, match="48 x 64, but the network halves it five times"):
+    with pytest.raises(ValueError, match="48 x 64: resize or pad it until both sides are multiples of 32"):
         LiteUNet()(torch.rand(1, 3, 48, 64))
 
 

@@ -27,7 +27,7 @@ def ship(run: Path, seed: int, size: int = 64) -> None:
 
 def make_run(run: Path, store: Path) -> Path:
     """Write what evaluation and reports need of a finished run."""
-    settings = [f"net.arguments={json.dumps(NET)}", "train.iterations=40"]
+    settings = ["net.name=unet", f"net.arguments={json.dumps(NET)}", "train.iterations=40"]
     config = resolve("mini", "supervised", {"store": store, "split": "strict-0", "labeled": "16"}, settings)
     config.save(run / "config.yaml")
     (run / "metrics.csv").write_text("step,loss\n")

@@ -12,7 +12,12 @@ from safetensors import safe_open
 
 from tests.processes import PATIENCE, alone, wait
 
-SMALL = ["net.arguments={channels: [4, 8, 8, 16, 16]}", "data.batch_labeled=4", "data.batch_unlabeled=4"]
+SMALL = [
+    "net.name=unet",
+    "net.arguments={channels: [4, 8, 8, 16, 16]}",
+    "data.batch_labeled=4",
+    "data.batch_unlabeled=4",
+]
 OFTEN = [
     "train.validate_every=4",
     "train.save_every=2",

@@ -122,6 +122,7 @@ class LiteUNet(Backbone):
     def __init__(self, classes: int = 2) -> None:
         super().__init__()
         self.channels = CHANNELS
+        self.multiple = 2 ** (len(CHANNELS) - 1)
         self.fine = nn.Sequential(nn.Conv2d(3, FINE, 3, padding=1), nn.BatchNorm2d(FINE), nn.LeakyReLU(inplace=True))
         self.encoder = LiteEncoder()
         self.decoder = Decoder(classes, CHANNELS)
@@ -133,12 +134,7 @@ class LiteUNet(Backbone):
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """Six maps, from (B, c0, H, W) to (B, c5, H/32, W/32); H and W divisible by 32."""
-        height, width = image.shape[-2:]
-        if height % 32 or width % 32:
-            raise ValueError(
-                f"the image is {height} x {width}, but the network halves it five times: "
-                "resize or pad it until both sides are multiples of 32"
-            )
+        self.check_sides(image)
         return [self.fine(image), *self.encoder(image)]
 
     def decode(self, features: Sequence[Tensor]) -> Tensor:

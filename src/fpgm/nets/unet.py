@@ -28,13 +28,23 @@ class Backbone(nn.Module, abc.ABC):
         channels: channels of the feature maps, in the order of `encode`.
         norm: normalisation of the network; a `Decoder` that a method puts beside it takes the same.
         decoder: what `decode` calls, for methods that look at its maps.
+        multiple: number that the sides of an image must be divisible by.
         pretrained: whether `load_pretrained` was called.
     """
 
     channels: tuple[int, ...]
+    multiple: int = 1
     norm: Norm = "batch"
     decoder: Decoder
     pretrained: bool = False
+
+    def check_sides(self, image: Tensor) -> None:
+        """Refuse an image (B, C, H, W) that cannot be halved as often as the network does."""
+        height, width = image.shape[-2:]
+        if height % self.multiple or width % self.multiple:
+            raise ValueError(
+                f"the image is {height} x {width}: resize or pad it until both sides are multiples of {self.multiple}"
+            )
 
     def load_pretrained(self) -> None:
         """Take over weights learnt on other images, where the network has some."""
@@ -177,18 +187,14 @@ class UNet(Backbone):
     ) -> None:
         super().__init__()
         self.channels = tuple(channels)
+        self.multiple = 2 ** (len(self.channels) - 1)
         self.norm = norm
         self.encoder = Encoder(in_channels, self.channels, dropout, norm)
         self.decoder = Decoder(classes, self.channels, norm)
 
     def encode(self, image: Tensor) -> list[Tensor]:
         """Five maps: (B, c0, H, W), (B, c1, H/2, W/2) … (B, c4, H/16, W/16); H and W divisible by 16."""
-        height, width = image.shape[-2:]
-        if height % 16 or width % 16:
-            raise ValueError(
-                f"the image is {height} x {width}, but the UNet halves it four times: "
-                f"resize or pad it until both sides are multiples of 16"
-            )
+        self.check_sides(image)
         maps: list[Tensor] = self.encoder(image)
         return maps
 

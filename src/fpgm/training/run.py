@@ -109,10 +109,13 @@ def _fit(
 def _stream(fabric: Fabric, config: RunConfig, pools: _Pools, method: Method) -> Stream:
     """Return the batches of this process, or say why the method cannot use them."""
     data, size = config.data, pools.labeled.size
-    if config.train.half_size and size % 32:
+    net = method.predictor()
+    multiple = (net.multiple if isinstance(net, Backbone) else 1) * (2 if config.train.half_size else 1)
+    if size % multiple:
+        halved = ", and train.half_size halves them once more" if config.train.half_size else ""
         raise ValueError(
-            f"train.half_size halves images of {size} pixels, and networks halve them four times more: "
-            "prepare a store whose --size is a multiple of 32"
+            f"the store has images of {size} pixels, but {config.net.name} halves them{halved}: prepare one whose "
+            f"--size is a multiple of {multiple}"
         )
     stream = Stream(
         pools.labeled,
