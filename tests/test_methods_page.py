@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from fpgm.methods import METHODS
-from fpgm.report import paper
+from fpgm.report.reading import paper
 from fpgm.report.reading.paper import paper_figures
 
 PAGE = (Path(__file__).parents[1] / "docs" / "methods.md").read_text(encoding="utf-8")

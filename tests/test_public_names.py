@@ -24,7 +24,7 @@ MODULES = {
     "fpgm.spectrum": "FrequencyPrior SpectralAlignment align amplitude broadcast edge_mask edge_profiles edge_region "
     "generic_profile gradient likeness low_pass radial_profile radius_grid resample sum_over_ranks to_grey",
     "fpgm.methods": "METHODS Method Stage Step",
-    "fpgm.nets": "Backbone Decoder UNet build",
+    "fpgm.nets": "Backbone Decoder LiteUNet UNet build",
     "fpgm.serving.predictor": "Engine Finding Mask Picture Plane Predictor describe load_predictor",
 }
 # A name before the star is given by place or by name, one after it by name alone.
@@ -86,7 +86,7 @@ COMMAND_LINE = {
 SETTINGS = {
     "data": "store split labeled batch_labeled batch_unlabeled weak geometry scale aspect rotation shift "
     "strong_labeled workers",
-    "net": "name arguments",
+    "net": "name pretrained arguments",
     "optimizer": "name lr momentum weight_decay schedule power warmup",
     "train": "iterations average half_size choose_statistics validate_every save_every log_every pictures_every seed "
     "precision",

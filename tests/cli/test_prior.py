@@ -45,7 +45,7 @@ def test_priors_of_two_sizes_are_drawn_on_the_radii_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: dict[str, NDArray[np.float32]] = {}
-    monkeypatch.setattr("fpgm.report.spectra.profile_figure", lambda curves, *_, **__: drawn.update(curves))
+    monkeypatch.setattr("fpgm.report.plots.spectra.profile_figure", lambda curves, *_, **__: drawn.update(curves))
     paths = [tmp_path / "32.json", tmp_path / "64.json"]
     for path, size in zip(paths, (32, 64), strict=True):
         prior, mask = FrequencyPrior(), torch.zeros(1, size, size)

@@ -132,7 +132,7 @@ def test_stopped_it_says_how_to_go_on(
 ) -> None:
     def train(*_: Any, **__: Any) -> Any:
         if by == "training":
-            raise Stopped(3)
+            raise Stopped(3, rank=0)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(60)
 

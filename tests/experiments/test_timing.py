@@ -10,6 +10,7 @@ from fpgm.data.splits.split import Split
 from fpgm.experiments import timing
 from fpgm.experiments.plan import Cell, Fold, plan
 from fpgm.experiments.timing import Cost, kind, measure, times
+from fpgm.runs.metrics import read_metrics
 
 TINY = ["net.name=unet", "net.arguments={channels: [4, 4, 4, 4, 4]}", "data.batch_labeled=2", "data.batch_unlabeled=2"]
 
@@ -43,7 +44,7 @@ def test_strength_of_guidance_costs_nothing_but_other_passes_do(tmp_path: Path) 
 
 def test_the_quickest_step_of_each_stage_counts(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("step,stage,it/s\n1,a,0.5\n2,a,4\n3,b,2\n4,b,1\n")
-    assert timing._quickest(tmp_path / "metrics.csv") == {"a": 0.25, "b": 0.5}
+    assert timing._quickest(read_metrics(tmp_path)) == {"a": 0.25, "b": 0.5}
 
 
 def test_steps_of_all_stages_are_measured_and_nothing_is_written(phantom_store: Path, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_with_a_feature_term_it_is_not_l_sup_alone(tmp_path: Path) -> None:
     variants = (released, released | {"freq": 0.0}, released | {"freq": 0.0, "unsup": 0.0})
     main, loss = ask(tmp_path, *({"arguments": a} for a in variants))
     assert rows(loss) == ["L_sup + L_unsup", "L_sup + L_unsup + L_freq"]
-    assert "FPGM (recipe=released, unsup=0.0, freq=0.0)" in rows(main)
+    assert "FPGM (recipe=released, freq=0.0, unsup=0.0)" in rows(main)
     _, alone = ask(tmp_path / "2", *({"arguments": a} for a in (*variants[:2], variants[2] | {"feature": 0.0})))
     assert rows(alone) == ["L_sup", *rows(loss)]
 
