@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fpgm.data.store import Store
     from fpgm.experiments.plan import Cell
 
-SIZE, COUNT, LABELED, ITERATIONS = 64, 120, "10%", 350
+SIZE, COUNT, LABELED, ITERATIONS = 64, 120, "10%", 300
 OURS = "fpgm_teacher"
 METHODS = ("supervised", "fpgm", OURS)
 # FPGM has the paper's arguments; in so short a training a teacher knows nothing worth teaching before the middle.
