@@ -61,7 +61,6 @@ ACROSS = {
     "test_house.py",
     "test_methods_page.py",
     "test_public_names.py",
-    "methods/test_arguments.py",
     "methods/test_contract.py",
     "methods/test_ranks.py",
     "serving/web/test_static.py",  # the page in a browser
