@@ -119,7 +119,7 @@ def _settings(parameter: Parameter, hint: Any, option: bool) -> dict[str, Any]:
     members = [kind for kind in (hint, *get_args(hint)) if get_origin(kind) is list]
     if members:
         settings = {"type": get_args(members[0])[0], "nargs": "+"}
-        if option:
+        if option and parameter.default is None:
             settings["action"] = "extend"  # an option given twice has the values of both
     settings["metavar"] = None if get_origin(hint) is Literal else parameter.name.upper()
     if option and parameter.default is Parameter.empty:
