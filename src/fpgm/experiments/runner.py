@@ -144,7 +144,7 @@ def _startable(left: deque[Cell], engine: Engine) -> Iterable[Cell]:
 
 
 def _reason(error: Exception) -> str:
-    """Say what went wrong; a sentence of ours needs no name of its class."""
+    """Return an error as text, with the name of its class unless it is a sentence for the user."""
     is_sentence = isinstance(error, ValueError | OSError) and str(error)
     return (str(error) if is_sentence else f"{type(error).__name__}: {error}")[:_LONGEST]
 
