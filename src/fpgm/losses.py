@@ -7,7 +7,7 @@ Legend: B images, K classes, H × W pixels.
 * target: labels (B, H, W) of an integer type or bool, in 0 … K−1; or soft targets (B, K, H, W) in [0, 1].
 * mask (B, H, W), or (H, W) for all images alike: true or 1 where a pixel counts, false or 0 where it is left out.
 
-Gradients reach every argument that asks for them: detach what must not learn. With no pixel kept, every scalar
+Gradients reach every argument that requires them: detach the others. With no pixel kept, every scalar
 below is 0 and so is its gradient.
 """
 
@@ -57,7 +57,7 @@ def dice(
 
 
 def cross_entropy(logits: Tensor, target: Tensor, *, mask: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy of the kept pixels, in nats: a scalar from 0 up.
+    """Mean cross-entropy of the kept pixels, in nats: a scalar, 0 or more.
 
     Args:
         logits: (B, K, H, W).
@@ -81,7 +81,7 @@ def cross_entropy_dice(
 ) -> Tensor:
     """The supervised loss, (cross-entropy + Dice) / 2 (Eq. 14); arguments as in `dice`.
 
-    `classes` limits the Dice half alone: cross-entropy always looks at all classes.
+    `classes` limits only the Dice loss; cross-entropy always uses all classes.
     """
     overlap = dice(logits, target, mask=mask, classes=classes, squared=squared, smooth=smooth)
     return (cross_entropy(logits, target, mask=mask) + overlap) / 2
@@ -110,7 +110,7 @@ def entropy(logits: Tensor) -> Tensor:
 def kl_divergence(logits: Tensor, other: Tensor) -> Tensor:
     """KL(p ‖ q) = Σ p (log p − log q) with p, q the softmax of `logits`, `other`: (B, K, …) → (B, …) from 0 up.
 
-    Logarithms of probabilities are logits too: those of an averaged prediction can be given as they are.
+    Logarithms of probabilities are valid logits, so the logarithm of an averaged prediction can be given.
     """
     log_p, log_q = _full(logits).log_softmax(dim=1), _full(other).log_softmax(dim=1)
     return (log_p.exp() * (log_p - log_q)).sum(dim=1)
@@ -155,7 +155,7 @@ def _weight(mask: Tensor, like: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of (B, H, W) over the kept pixels; 0 if there is none."""
+    """Mean of (B, H, W) over the kept pixels; 0 if no pixel is kept."""
     if mask is None:
         return values.mean()
     weight = _weight(mask, values)

@@ -1,7 +1,7 @@
 """Dice, Jaccard, HD95 and ASD of one pair of masks, exact, with numpy and scipy alone.
 
 H, W are rows and columns of a mask. The surface of a mask is the mask minus its 4-neighbour erosion; what
-lies outside the image is background, so a mask that touches the frame has surface along it.
+lies outside the image is background, so a mask that touches the frame has a surface there.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def pair_metrics(
     Args:
         pred: predicted mask, (H, W), boolean or 0/1.
         true: true mask, same shape.
-        on_empty: what an empty mask scores.
+        on_empty: scores of an empty mask.
             "penalise": one empty: Dice and Jaccard 0, distances the image diagonal; both empty: 1, 1, 0, 0.
-            "released": empty prediction: all four 0 whatever the truth, which flatters missed polyps.
+            "released": empty prediction: all four 0 whatever the truth, so missed polyps get distances of 0.
             Empty truth alone, where the released code stops: Dice and Jaccard 0, distances NaN.
-            "nan": what is undefined is NaN: distances if either mask is empty, Dice and Jaccard if both are.
+            "nan": undefined values are NaN: distances if either mask is empty, Dice and Jaccard if both are.
         spacing: height and width of a pixel; distances are in its unit.
         hd95: "pooled" is the 95th percentile of the distances of both directions together (medpy's);
             "larger" is the larger of the two directed percentiles (MONAI's).
@@ -68,7 +68,7 @@ def pair_metrics(
 
 
 def reported_metrics(pred: ArrayLike, true: ArrayLike) -> tuple[dict[str, float], dict[str, float]]:
-    """Compare a predicted mask with the true one as reports do: by our rules, and as the released code does.
+    """Compare a predicted mask with the true one by both rules of reports: ours, and that of the released code.
 
     The first is `pair_metrics` with "penalise". The second is with "released" and the directed ASD, which is medpy's
     `dc`, `jc`, `hd95` and `asd`, or 0 in all four for an empty prediction. Surfaces are compared once for both.

@@ -1,1 +1,1 @@
-"""What the data say of the paper's premise: the frequency signature of polyp edges, and how specific it is."""
+"""Spectral analyses of data sets: the frequency signature of polyp edges, and how specific it is to them."""

@@ -24,7 +24,7 @@ class Comparison:
     Attributes:
         low, high: 5 and 95 % quantiles of the distance.
         times_halves: distance of two sets divided by the larger distance of their own halves; None for halves.
-        times_video_halves: the same with video halves for those sets that have them; None if neither has.
+        times_video_halves: the same with video halves, for sets that have them; None if neither set has.
         outline_distance: distance of the bare outlines of two sets; None for halves.
     """
 
@@ -40,7 +40,7 @@ class Comparison:
 
 
 def divide(count: int, rng: np.random.Generator) -> Division:
-    """Draw two disjoint halves of ``count`` images, equal in size; of an odd number one is left out."""
+    """Draw two disjoint halves of ``count`` images, equal in size; if the number is odd, one image is left out."""
     order = rng.permutation(count)
     return order[: count // 2], order[count // 2 : count // 2 * 2]
 
@@ -67,7 +67,7 @@ def compare_all(
     Args:
         names: the sets to compare with each other.
         halves: mean profiles of the halves of each set, (2, D, R).
-        apart: the same of halves without a common video, where there are such.
+        apart: the same for halves without a common video, if a set has them.
         outlines: mean profile of the bare outlines of each set, (R,).
     """
     within = {name: _average("halves", name, name, both) for name, both in halves.items()}

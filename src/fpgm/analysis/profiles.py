@@ -62,8 +62,8 @@ def outline(grey: Tensor, band: Tensor) -> Tensor:
 def chunks(pool: Pool, advance: Advance) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Read a pool from its first image to its last.
 
-    What is kept of a chunk belongs into an array made before: small pieces, kept one by one, would lie between the
-    large ones that come and go, and memory would grow with every chunk.
+    Copy results of a chunk into an array that was allocated before the loop. Small arrays kept from each chunk would
+    lie in memory between the large ones that are freed, and memory would grow with every chunk.
 
     Yields:
         Which images of the pool, the images (B, 3, S, S) in [0, 1], and their masks (B, S, S) in {0, 1}.
@@ -102,7 +102,7 @@ def choose(ids: list[str], count: int | None, rng: np.random.Generator) -> list[
 
 
 def generator(seed: int, stream: int) -> np.random.Generator:
-    """Return a random generator of its own for each purpose."""
+    """Return a random generator that is independent of those for other purposes."""
     if seed < 0:
         raise ValueError(f"the seed is {seed}: give 0 or more")
     return np.random.default_rng((seed, stream))

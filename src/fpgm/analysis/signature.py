@@ -1,9 +1,9 @@
 """The frequency signature of polyp edges within and between data sets (the paper's Figs. 1 and 2).
 
-As in the paper, two disjoint random halves of each set, and of the mixture of all sets that are not kept unseen, are
-compared. What we add: numbers, averaged over many divisions; the distance between sets to hold them against; halves
-that share no video, because the frames of one video show the same polyp; the same sets by their bare outlines, which
-are the edge bands without texture; and the generic prior 1 / (r + 1).
+As in the paper, two disjoint random halves of each set are compared, and two of the mixture of all sets that are not
+kept unseen. We add numbers, averaged over many divisions; the distances between sets; halves without a common video,
+because the frames of one video show the same polyp; the distances between bare outlines, which are the edge bands
+without texture; and the generic prior 1 / (r + 1).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class SetSummary:
 
     Attributes:
         skipped: number of images without a visible edge, left out as the prior leaves them out.
-        videos: number of videos the images come from; None where that of one is not known.
+        videos: number of videos the images come from; None if the video of any image is unknown.
         edge_pixels: mean size of the edge band.
         spread: root mean square distance of the images' shapes from the shape of their mean, relative to it.
-        generic: likeness of the mean to 1 / (r + 1), of which the amplitude distance means nothing.
+        generic: likeness of the mean to 1 / (r + 1); its amplitude distance has no meaning.
         curve: mean profile of the edges.
         outline: mean profile of the bare outlines.
         halves: mean profiles of the edges of both halves of the first division.
@@ -76,7 +76,7 @@ class Signature:
 
 
 class _Edges(NamedTuple):
-    """Of N images: profiles of edges and of outlines (N, R), number of edge pixels (N,), videos (N,), -1 if unknown."""
+    """Profiles of edges and outlines (N, R), numbers of edge pixels (N,) and videos (N,), -1 if unknown; N images."""
 
     profiles: Floats
     outlines: Floats
@@ -94,7 +94,7 @@ def signature(pool: Pool, *, seed: int = 0, advance: Advance = lambda done, tota
     Args:
         pool: images of one or more data sets.
         seed: seed of the divisions in halves.
-        advance: called with the number of images read and of all images.
+        advance: called with the number of images read and the number of all images.
     """
     edges, rng = _measure(pool, advance), generator(seed, 1)
     visible = edges.profiles.sum(1) > 0

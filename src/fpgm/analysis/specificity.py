@@ -9,7 +9,7 @@ Four contents of each image, of equally many pixels, zero elsewhere:
   is) to a random one of the places where all of it is background;
 * ``outline``: our other control: the edge band in place, painted in its mean grey, so without any texture.
 
-Scattered pixels and a band have different spectra whatever they show: only ``moved`` asks about texture alone.
+Scattered pixels and a band have different spectra whatever they show; only ``moved`` isolates the texture.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Sample:
         pixels, grey: mean number of pixels and mean brightness.
         likeness: likeness of the edge's profile to this one, over the images that have both.
         tail: mean amplitude beyond radius 2, divided by that of the edge of the same images.
-        exceeds_from: radius from which on it has more amplitude than the edge, at every radius; None for none.
+        exceeds_from: radius from which on its amplitude is above the edge's at every radius; None if there is none.
     """
 
     curve: Curve
@@ -80,7 +80,7 @@ def specificity(pool: Pool, *, seed: int = 0, advance: Advance = lambda done, to
     Args:
         pool: images of one or more data sets.
         seed: seed of the background pixels and the shifts.
-        advance: called with the number of images read and of all images.
+        advance: called with the number of images read and the number of all images.
     """
     pixel_generator, shift_generator = generator(seed, 1), generator(seed, 2)
     rows = {name: np.empty((len(pool), 2 + bins(pool.size, pool.size))) for name in SAMPLES}
@@ -108,7 +108,7 @@ def _contents(
 
 
 def _scatter(background: Tensor, band: Tensor, rng: np.random.Generator) -> Tensor:
-    """Choose as many pixels of the background (S, S) as the band has; none where it has too few."""
+    """Choose as many pixels of the background (S, S) as the band has; none if the background has too few."""
     chosen = torch.zeros_like(band)
     free, wanted = np.flatnonzero(background.numpy()), int(band.sum())
     if len(free) >= wanted:
@@ -117,7 +117,7 @@ def _scatter(background: Tensor, band: Tensor, rng: np.random.Generator) -> Tens
 
 
 def _move(background: Tensor, band: Tensor, rng: np.random.Generator) -> Tensor:
-    """Shift the band (S, S) around the frame to a random place within the background; nowhere where there is none."""
+    """Shift the band (S, S) around the frame to a random place within the background; empty if it fits nowhere."""
     overlap = spectrum((~background).double()) * spectrum(band.double()).conj()
     conflicts = torch.fft.irfft2(overlap, s=band.shape, norm="forward")  # pixels outside the background, by shift
     places = (conflicts < 0.5).nonzero()

@@ -1,8 +1,8 @@
 """The command line; nothing else prints or exits.
 
-A command is a typed function with a docstring. What stands before the ``*`` in its signature is given by position,
-the rest as ``--options``; its docstring is its help. Heavy imports go inside the function, so that ``--help`` is quick.
-A ``ValueError`` or ``OSError`` is the user's to mend: it is shown as one sentence, never as a traceback.
+A command is a typed function with a docstring. Parameters before the ``*`` in its signature are positional arguments,
+the others are ``--options``; its docstring is its help. Heavy imports go inside the function, so that ``--help`` is
+quick. A ``ValueError`` or ``OSError`` is the user's mistake: it is shown as one sentence, never as a traceback.
 """
 
 from __future__ import annotations

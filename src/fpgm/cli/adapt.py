@@ -26,7 +26,7 @@ def adapt(
     batch_size: int = 16,
     json: bool = False,
 ) -> int:
-    """Fit a model to a new site by unlabelled frames: batch-norm statistics are replaced, nothing is trained.
+    """Fit a model to a new site with unlabelled frames: batch-norm statistics are replaced, nothing is trained.
 
     Writes the model folder OUT, which `fpgm predict`, `fpgm serve` and `fpgm export` take like any other. Its
     MODEL_CARD.md says which frames it was fitted to, whether they are enough, and what has changed. A file that cannot
@@ -35,12 +35,12 @@ def adapt(
     Args:
         run: run folder or model folder; not an exported model.
         frames: files, folders, and patterns in quotes; videos need OpenCV; or a data set of a store, as STORE/NAME.
-        out: model folder to write; it must not be there.
-        masks: folder with masks of some of the frames, to report Dice before and after; a store brings its own.
-        own: share of each image's own statistics to mix in at prediction: 0 none, 1 the image alone.
-        count: largest number of frames; of more, this many are taken, evenly spaced.
+        out: model folder to write; it must not exist.
+        masks: folder with masks of some of the frames, to report Dice before and after; a store has its own.
+        own: share of each image's own statistics at prediction: 0 for none, 1 for the image alone.
+        count: largest number of frames; if there are more, this many are taken, evenly spaced.
         device: device of the network: auto, cpu, cuda, cuda:1, mps …
-        batch_size: frames in a pass.
+        batch_size: number of frames in a forward pass.
         json: print JSON for programs.
     """
     from fpgm.runs.site import warn_of_site

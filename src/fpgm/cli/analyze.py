@@ -1,4 +1,4 @@
-"""``fpgm analyze signature | specificity``: what the data say of the paper's premise."""
+"""``fpgm analyze signature | specificity``: the paper's spectral analyses on your data."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def signature(
     Args:
         data: the store that `fpgm data prepare` or `fpgm data synth` made.
         out: folder to write.
-        datasets: names of the data sets; all if not given. Those kept unseen stay out of the mixture.
-        count: images with masks per data set, drawn at random; all if not given.
+        datasets: names of the data sets; all if not given. The mixture leaves out those kept unseen.
+        count: number of images with masks per data set, drawn at random; all if not given.
         seed: seed of that draw and of the halves.
         json: print JSON for programs.
     """
@@ -73,16 +73,16 @@ def specificity(
 ) -> None:
     """Compare the frequency signature of polyp edges with that of the background.
 
-    The paper's comparison takes as many background pixels at random. Two controls tell what makes the difference: the
-    same edge band moved onto background, and the bare outline without texture. Writes specificity.json,
+    The paper compares the edge band with as many random background pixels. Two controls separate texture from
+    geometry: the same edge band moved onto background, and the bare outline without texture. Writes specificity.json,
     specificity.csv (the curves) and specificity.png.
 
     Args:
         data: the store that `fpgm data prepare` or `fpgm data synth` made.
         out: folder to write.
-        datasets: names of the data sets; all that are not kept unseen if not given.
-        split: name of a folder under STORE/splits whose train images alone are used, as in the paper; all if not given.
-        count: images with masks, drawn at random from all data sets together; all where there are fewer.
+        datasets: names of the data sets; if not given, all that are not kept unseen.
+        split: name of a folder under STORE/splits; only its train images are used, as in the paper. All if not given.
+        count: number of images with masks, drawn at random from all data sets together; all if there are fewer.
         seed: seed of that draw, the background pixels and the shifts.
         json: print JSON for programs.
     """

@@ -1,4 +1,4 @@
-"""``fpgm demo``: the whole story on images that need no download."""
+"""``fpgm demo``: all steps on drawn images, without a download."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SLOWEST_FIRST = ("fpgm", OURS, "supervised")
 
 
 def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS, seed: int = 0) -> int:
-    """Draw a phantom, train three methods on it, and compare them on two clinics never seen.
+    """Draw the phantom, train three methods on it, and compare them on two unseen clinics.
 
-    Supervised training uses the labelled images alone; FPGM as published and FPGM with a teacher use the unlabelled
-    ones too. Writes OUT/index.html with tables, curves and pictures, and beside it the store, the runs and the prior.
+    Supervised training uses only the labelled images; FPGM as published and FPGM with a teacher also use the unlabelled
+    ones. Writes OUT/index.html with tables, curves and pictures, and the store, the runs and the prior beside it.
 
     Args:
-        out: folder to write to; what is there already is used again.
+        out: folder to write to; images and runs that are there already are used again.
         iterations: number of steps of each training.
         seed: seed of weights, batches and augmentation.
     """
@@ -60,7 +60,7 @@ def demo(*, out: Path = Path("demo"), iterations: int = ITERATIONS, seed: int = 
 
 
 def draw_store(out: Path) -> Split:
-    """Draw the demo's images where they are not there yet, and return their split."""
+    """Draw the demo's images if they are missing, and return their split."""
     from fpgm.cli.data.synth import synth
     from fpgm.data.splits.protocols import draw
     from fpgm.data.store import open_stores
@@ -99,7 +99,7 @@ def make_cells(out: Path, store: Path, iterations: int, seed: int) -> list[Cell]
 
 
 def train_all(cells: Sequence[Cell], output: Console) -> bool:
-    """Train and evaluate the runs beside each other, one thread each; False if somebody stopped it."""
+    """Train and evaluate the runs in parallel; False if the user stopped it."""
     from fpgm.cli.watch import Display, compute
     from fpgm.experiments.plan import check
     from fpgm.experiments.processes import Processes

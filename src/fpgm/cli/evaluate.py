@@ -1,4 +1,4 @@
-"""``fpgm evaluate``: a run's model on images it was not trained on."""
+"""``fpgm evaluate``: scores of a run's model on images it was not trained on."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def evaluate(
 ) -> None:
     """Score a run's model on the test images of each data set and on each unseen data set.
 
-    Writes RUN/evaluation: for each data set a CSV file with a line per image, and the predicted masks; and the figures
-    into RUN/model/MODEL_CARD.md. What is there already of the same weights and images is not computed again.
+    Writes RUN/evaluation, with a CSV file (a line per image) and the predicted masks for each data set, and adds the
+    scores to RUN/model/MODEL_CARD.md. Scores of the same weights and images are not computed again.
 
     Args:
-        run: folder of a run that has come to its end.
+        run: folder of a finished run.
         data: the store with the run's split; the one it was trained on if not given.
-        datasets: names of the data sets; all that have test or unseen images if not given.
+        datasets: names of the data sets; if not given, all with test or unseen images.
         device: device of the network: auto, cpu, cuda, cuda:1, mps …
-        workers: number of processes that compute the metrics; one for each processor, up to four, if not given.
+        workers: number of processes that compute the metrics; if not given, one for each processor, up to four.
         json: print JSON for programs.
     """
     from fpgm.data.splits.protocols import parse_names
@@ -104,7 +104,7 @@ def _cell(summary: Summary, images: int, scale: float) -> str:
 
 
 def _record(result: Result) -> dict[str, Any]:
-    """Return what a program wants to know; NaN is null."""
+    """Return the scores as JSON; NaN is null."""
     return {
         "run": str(result.folder),
         "method": result.method,

@@ -19,17 +19,17 @@ def export(
     int8: bool = False,
     images: list[str] | None = None,
 ) -> None:
-    """Write a model as one file for other programs, once it is seen to agree with the original.
+    """Write a model as one file for other programs, after comparing it with the original.
 
-    An ONNX file has a dynamic batch and the model's card inside, and `fpgm predict` takes it without torch. A model
-    that does not agree is refused, and no file is left.
+    An ONNX file has a dynamic batch size and contains the model's card; `fpgm predict` runs it without torch. If its
+    predictions differ from the original's, it is refused and no file is left.
 
     Args:
         model: run folder or model folder.
-        format: onnx, or torch for a program of torch.export.
+        format: onnx, or torch for a torch.export program.
         out: file to write, .onnx or .pt2; model.onnx or model.pt2 beside the model's weights if not given.
         int8: compute in 8-bit integers, smaller, faster and less exact; ONNX only.
-        images: files, folders or patterns to compare on, half of them to calibrate int8; phantoms if not given.
+        images: files, folders or patterns to compare on; int8 uses half of them for calibration. Phantoms if not given.
     """
     from fpgm.runs.card import model_folder
     from fpgm.serving.export import export_onnx, export_torch

@@ -1,4 +1,4 @@
-"""``fpgm predict``: a model on one's own images."""
+"""``fpgm predict``: masks of new images."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def predict(
 
     Writes OUT/findings.csv with area, confidence and box of each polyp, and for each image OUT/masks (PNG, 0 or 255),
     OUT/probabilities (16-bit PNG, 65535 is certain) and OUT/overlays (JPEG with outlines), at the size of the image.
-    What is there already of the same image, model and options is not computed again. A file that cannot be read is
-    named at the end, and the exit code is 1.
+    Results of the same image, model and options are not computed again. A file that cannot be read is named at the
+    end, and the exit code is 1.
 
     Args:
         model: run folder, model folder, or an ONNX file of `fpgm export`, for which torch need not be installed.
         images: files, folders, and patterns in quotes such as "frames/**/*.png"; videos need OpenCV.
         out: folder to write to.
-        threshold: probability from which a pixel counts as polyp.
+        threshold: probability from which on a pixel is polyp.
         average: average over the eight flips and turns of each image; eight times the work.
-        keep_largest: keep the largest polyp of an image alone.
+        keep_largest: keep only the largest polyp of an image.
         min_area: leave out polyps of fewer pixels.
         save: kinds of pictures to write; all if not given.
         device: device of the network: auto, cpu, cuda, cuda:1, mps …
-        precision: float32, as in evaluation; bfloat16, faster and less exact; auto takes it where the processor can.
-        batch_size: images in a pass.
+        precision: float32, as in evaluation; bfloat16, faster and less exact; auto: bfloat16 if the processor has it.
+        batch_size: number of images in a forward pass.
     """
     from fpgm.serving.folders.inputs import find_sources
     from fpgm.serving.folders.predict import predict_files

@@ -26,7 +26,8 @@ def learn(
         labeled: number or percentage of training images whose masks may be used.
         split: name of a folder under STORE/splits; the only one if not given.
         momentum: momentum of the moving average.
-        literal: start at the first batch, as the paper's average does, instead of weighing all batches fairly.
+        literal: start the average at the first batch, as in the paper, which then dominates; without it, all batches
+            have nearly equal weight.
     """
     import numpy as np
     import torch
@@ -62,7 +63,7 @@ def show(prior: Path, *, out: Path | None = None) -> None:
 
 
 def compare(priors: list[Path], *, out: Path | None = None, json: bool = False) -> None:
-    """Describe priors, and say how alike the shapes of the others are to that of the first.
+    """Describe priors, and compare the shape of each with that of the first.
 
     Args:
         priors: JSON files of priors.
@@ -93,7 +94,7 @@ def compare(priors: list[Path], *, out: Path | None = None, json: bool = False) 
 
 
 def describe(prior: FrequencyPrior) -> str:
-    """Say in a line what a prior was learnt from."""
+    """Return a line that says what a prior was learnt from."""
     height, width = prior.size.tolist()
     skipped = f", {int(prior.skipped)} without an edge skipped" if prior.skipped else ""
     average = "debiased" if prior.debias else "literal"

@@ -1,4 +1,4 @@
-"""``fpgm reproduce``: the runs behind the paper's tables, and behind that of unseen hospitals."""
+"""``fpgm reproduce``: the runs behind the paper's tables and the table of unseen hospitals."""
 
 from __future__ import annotations
 
@@ -44,36 +44,37 @@ def reproduce(
     precision: str | None = None,
     json: bool = False,
 ) -> int:
-    """Compute the runs behind a table; the same command goes on where it was stopped or killed.
+    """Compute the runs behind a table; if it was stopped or killed, the same command resumes.
 
     Each run is a folder OUT/PROTOCOL/PRESET/LABELED/NAME/seed-N, or OUT/hospitals-HOSPITAL/…: trained, then evaluated
-    on all test and unseen sets. What is done is not computed again, tables share their runs, and several commands may
-    work on one OUT. A run that fails is tried twice again, then reported; the exit code is then 1.
+    on all test and unseen sets. Finished runs are kept, tables share their runs, and several commands may work on one
+    OUT. A run that fails is tried twice more, then reported; the exit code is then 1.
 
     Args:
         table: main and zero-shot (the same runs), ablation-loss, ablation-prior, gamma, or all of these, which are the
             paper's; ablation-teacher, the parts of fpgm_teacher one by one; or hospitals, where each hospital of the
             store is left out of the training once.
-        data: the store that `fpgm data prepare` or `fpgm data synth` made; its split PROTOCOL-0 is used, for hospitals
-            a split hospitals-HOSPITAL-0 each, and made if it is not there.
+        data: the store that `fpgm data prepare` or `fpgm data synth` made. Its split PROTOCOL-0 is used, or the splits
+            hospitals-HOSPITAL-0; they are made if they are missing.
         out: folder of all runs.
         preset: source of the defaults: the paper's setting, or a small one for a CPU.
         protocol: protocol of the split: paper (at random) or strict (videos and near duplicates stay on one side);
             paper if not given. The table hospitals has splits of its own.
-        methods: rows of main, zero-shot and hospitals, with commas or spaces; if not given all methods and
-            `fpgm-released`, FPGM by the released code's recipe; for hospitals supervised, unimatch, fpgm, fpgm_teacher.
-        labeled: numbers or percentages of training images whose masks may be used; the table's own if not given: 5% 10%
-            20%, for ablations and gamma 5% 10%, for hospitals 5%.
+        methods: rows of main, zero-shot and hospitals, with commas or spaces. If not given, all methods and
+            `fpgm-released` (FPGM with the released code's recipe); for hospitals supervised, unimatch, fpgm,
+            fpgm_teacher.
+        labeled: numbers or percentages of training images whose masks may be used. If not given, those of the table: 5%
+            10% 20%, for ablations and gamma 5% 10%, for hospitals 5%.
         seeds: seeds of weights, batches and augmentation; 0 if not given, for hospitals and ablation-teacher 0 1 2. The
             split is the same for all.
         iterations: number of steps; the preset's if not given.
         set: further settings of all runs as key=value, as `fpgm train` takes them.
-        dry_run: show the plan and how long it would take, from a few real steps of each method; writes nothing.
+        dry_run: show the plan and its estimated time, from a few real steps of each method; writes nothing.
         engine: local (this machine) or ray (a Ray cluster).
-        jobs: number of runs at a time on this machine; more than one are processes of their own.
+        jobs: number of runs at a time on this machine; more than one run in separate processes.
         cpus: number of processors of each run; those of this machine divided by --jobs if not given.
         ray_address: address of a Ray cluster; one is started on this machine if not given.
-        accelerator: auto, cpu, cuda, mps …, as in Lightning Fabric.
+        accelerator: kind of device: auto, cpu, cuda, mps …, as in Lightning Fabric.
         precision: 32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed on a GPU that has it, 32-true elsewhere. If not
             given, 32-true in the preset paper and auto in mini.
         json: print JSON for programs.
@@ -198,7 +199,7 @@ def _show_plan(cells: Sequence[Cell], jobs: int, measured: Mapping[Cell, tuple[f
 
 
 def _show_outcomes(cells: Sequence[Cell], outcomes: Sequence[Outcome], output: Console, json: bool) -> int:
-    """Print what became of each cell, those without an outcome being done before; 1 if any failed."""
+    """Print the outcome of each cell, or that it was done before; return 1 if any failed."""
     found = {outcome.cell: outcome for outcome in outcomes}
     failed = sum(outcome.state == "failed" for outcome in outcomes)
     if json:

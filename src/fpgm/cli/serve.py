@@ -22,13 +22,13 @@ NOTE = (
 def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Show a model as a web page, with an HTTP API for programs at /api.
 
-    Nothing that is sent is kept, and the page loads nothing from other hosts. There is no password and no encryption:
-    whoever reaches the port can use the model.
+    Uploaded images are not stored, and the page loads nothing from other hosts. There is no password and no encryption:
+    whoever can reach the port can use the model.
 
     Args:
-        run: folder of a run, its model folder, or a .onnx file; the demo's model if not given, which is trained
-            first where it is not in ./demo yet.
-        host: address to listen on; by default this machine alone can open the page, 0.0.0.0 lets others in.
+        run: folder of a run, its model folder, or a .onnx file; if not given, the demo's model in ./demo, which is
+            trained first if it is missing.
+        host: address to listen on; by default only this machine can open the page, 0.0.0.0 lets others in.
         port: port to listen on; 0 takes a free one.
     """
     from fpgm.cli.terminal import console
@@ -74,7 +74,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _demo(output: Console) -> Path:
-    """Return the run of `fpgm demo`, training it first where it is not there."""
+    """Return the run of `fpgm demo`, training it first if it is missing."""
     from fpgm.cli import demo
 
     run = DEMO / demo.OURS
@@ -90,7 +90,7 @@ def _demo(output: Console) -> Path:
 
 
 def _aligner(folder: Path, size: int) -> Aligner | None:
-    """Return what shows alignments, or None where torch is missing."""
+    """Return the part that shows alignments, or None if torch is missing."""
     if find_spec("torch") is None:
         return None
     from fpgm.serving.web.alignment import Aligner

@@ -17,7 +17,7 @@ WIDTH = 120  # of tables that go to a file or a pipe
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console as wide as the terminal, or wide enough for our tables where there is none."""
+    """Return a console as wide as the terminal; without a terminal, wide enough for our tables."""
     made = Console(stderr=stderr)
     return made if made.is_terminal else Console(stderr=stderr, width=WIDTH)
 
@@ -28,13 +28,13 @@ def print_json(**values: Any) -> None:
 
 
 def worker_count(workers: int | None) -> int:
-    """Return the number of processes that was asked for, or the number of processors."""
+    """Return the given number of processes, or the number of processors."""
     return workers if workers is not None else os.cpu_count() or 1
 
 
 @contextmanager
 def progress_bars() -> Iterator[Callable[[str], Callback]]:
-    """Show one bar per data set on the error stream; gives a function that makes the callback for a name."""
+    """Show one bar per data set on the error stream; yields a function from a name to its callback."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     output = console(stderr=True)
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bars:

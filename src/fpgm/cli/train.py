@@ -23,7 +23,7 @@ def train(
     num_nodes: int = 1,
     precision: str | None = None,
 ) -> int:
-    """Train a method; kill it whenever you like, --resume goes on as if nothing had happened.
+    """Train a method; a stopped or killed run continues with --resume and ends with the same weights.
 
     Args:
         method: name of the method: supervised, fpgm …; a wrong name lists them.
@@ -31,11 +31,12 @@ def train(
         out: run folder to write.
         labeled: number or percentage of training images whose masks may be used.
         split: name of a folder under STORE/splits; the only one if not given.
-        preset: setting that the defaults come from: the paper's, or a small one for a CPU.
+        preset: source of the defaults: paper, the paper's setting; or mini, for a CPU and few labels.
         iterations: number of steps; the preset's if not given.
         seed: seed of weights, batches and augmentation.
-        set: further settings as key=value, e.g. method.gamma=0.1 optimizer.lr=0.02; a wrong key shows the nearest.
-        resume: go on with the run in --out.
+        set: further settings as key=value, e.g. method.gamma=0.1 optimizer.lr=0.02; may be repeated. A wrong key is
+            refused with the nearest ones.
+        resume: continue the run in --out from its last checkpoint.
         accelerator: kind of device: auto, cpu, cuda, mps …, as in Lightning Fabric.
         devices: number of processes per machine, one per device.
         num_nodes: number of machines.

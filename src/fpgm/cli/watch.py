@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Tells how far the runs are: a line with a bar, or plain lines where training draws a bar of its own."""
+    """Shows the progress of the runs: one bar, or plain lines if the training draws its own bar."""
 
     def __init__(self, output: Console, total: int, *, alone: bool) -> None:
         self.output, self.total, self.alone = output, total, alone
@@ -78,7 +78,7 @@ class Display:
 
 
 def compute(cells: Sequence[Cell], engine: Engine, display: Display) -> list[Outcome] | None:
-    """Compute the cells; None if somebody stopped it."""
+    """Compute the cells; None if the user stopped it."""
     from fpgm.experiments.runner import run
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # how a batch system says Ctrl-C

@@ -186,7 +186,7 @@ def find(name: str) -> Dataset | None:
 
 
 def hospital_of(dataset: str) -> str:
-    """Return the hospital that a data set is from; one that is not known here is a hospital of its own."""
+    """Return the hospital that a data set is from; an unknown data set is a hospital of its own."""
     return CATALOG[dataset].hospital if dataset in CATALOG else dataset
 
 

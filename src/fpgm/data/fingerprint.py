@@ -141,7 +141,7 @@ def find_differences(
     """Compare one data set with the reference.
 
     Args:
-        dataset: its name; one that the reference does not hold can only have pictures that belong to others.
+        dataset: its name; if the reference does not have it, only pictures of other data sets are found.
         ids: N file stems.
         hashes: N fingerprints.
         shares: N shares of foreground in [0, 1]; NaN where there is no mask.
@@ -165,7 +165,7 @@ def find_differences(
 
 
 def _strange(dataset: str, id_: str, known: Reference | None, hash_: str, public: bool) -> Iterable[Difference]:
-    """Judge a picture that is none of the reference's."""
+    """Describe a picture that is not in the reference."""
     if known:
         bits = distance(known.dhash, hash_)
         yield Difference(dataset, id_, "altered", f"picture differs by {bits} of 256 bits (at most {NEAR} expected)")
@@ -174,7 +174,7 @@ def _strange(dataset: str, id_: str, known: Reference | None, hash_: str, public
 
 
 def _compare_share(known: Reference, share: float) -> Iterable[Difference]:
-    """Judge the foreground share of a mask; NaN, no mask, is passed over."""
+    """Compare the foreground share of a mask; NaN, no mask, is skipped."""
     absolute, relative = SHARE_TOLERANCE
     if abs(share - known.foreground) > absolute + relative * known.foreground:
         detail = f"mask covers {share:.2%} of the picture, {known.foreground:.2%} expected"

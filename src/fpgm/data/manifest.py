@@ -43,7 +43,7 @@ class ImageRow(NamedTuple):
 
 
 class Manifest(BaseModel):
-    """What a person wants to know of a prepared data set, and what a second run needs to know of the first."""
+    """Facts about a prepared data set for people, and what a second run needs from the first."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -95,7 +95,7 @@ class Manifest(BaseModel):
 
 
 def versions() -> dict[str, str]:
-    """Return the releases the bytes of a store depend on."""
+    """Return the versions of the libraries that the bytes of a store depend on."""
     return {
         "fpgm": __version__,
         "numpy": np.__version__,

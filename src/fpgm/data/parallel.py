@@ -21,7 +21,7 @@ _AHEAD = 3  # batches per worker that are under way
 
 
 class Workers:
-    """Spawned processes that start with the first ``map`` and stay until the end of the ``with``; 1 means this one."""
+    """Spawned processes that start with the first ``map`` and end with the ``with``; 1 means this process."""
 
     def __init__(self, count: int = 1) -> None:
         if count < 1:
@@ -41,7 +41,7 @@ class Workers:
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield ``function(item)`` in order.
 
-        At most a few items per worker are under way: a slow consumer holds the workers back and memory stays flat.
+        At most a few items per worker are in progress: a slow consumer slows the workers down, and memory stays flat.
         """
         if self._pool is None:
             yield from map(function, items)

@@ -1,4 +1,4 @@
-"""From a picture file to the array a network sees; the same functions serve training data and inference.
+"""From a picture file to the input array of a network; training and inference use the same functions.
 
 H x W is the source, S x S the result. ``RULES`` states every choice in words and is written to each manifest.
 """
@@ -89,7 +89,7 @@ def read_hdf5(data: bytes) -> tuple[Image.Image, Image.Image | None]:
 
 
 def _read_array(file: Any, name: str) -> NDArray[Any]:
-    """Read numbers that are in the file itself: HDF5 can also name any other file of this machine as their place."""
+    """Read an array only if it is in the file itself: HDF5 can also refer to any other file of this machine."""
     array = file[name]
     if array.file != file or array.external or array.is_virtual:
         raise ValueError(f"{name} is kept in another file")
@@ -104,7 +104,7 @@ def prepare_image(picture: Image.Image, size: int) -> Pixels:
     """Make any picture RGB and resize it: (S, S, 3) in 0 … 255.
 
     Bilinear is what the field's loaders use and, unlike Lanczos, does not ring at highlights and frame corners, which
-    would add energy to the very spectrum that is learnt.
+    would add energy to the spectrum that is learnt.
     """
     check_size(size)
     return np.array(to_rgb(picture).resize((size, size), Image.Resampling.BILINEAR))
@@ -179,7 +179,7 @@ def _eight_bit(values: NDArray[Any]) -> Image.Image:
 
 
 def check_pixels(*shape: int) -> None:
-    """Raise ``Refused`` unless an array of this shape is of use and fits into memory."""
+    """Raise ``Refused`` unless a picture of this shape is usable and within the size limit."""
     if 0 in shape:
         raise Refused("unreadable", f"a side of 0 pixels: {shape}")
     if int(np.prod(shape, dtype=np.int64)) > MAX_PIXELS:

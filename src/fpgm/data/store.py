@@ -152,12 +152,12 @@ def open_stores(folder: Path, names: Sequence[str] | None = None) -> dict[str, S
 def write_store(
     folder: Path, records: Iterable[StoredImage], describe: Callable[[tuple[ImageRow, ...]], Manifest]
 ) -> Manifest:
-    """Write a data set to its folder, replacing what is there once all is done; equal records give equal bytes.
+    """Write a data set to its folder, replacing an earlier one at the end; equal records give equal bytes.
 
     Args:
         folder: ``STORE/<data set>``.
-        records: in the order in which they are kept; read one by one, never all in memory.
-        describe: makes the manifest from the rows of all records, when they are known.
+        records: images in the order of the store; read one by one, never all in memory.
+        describe: function that makes the manifest from the rows of all records.
     """
     with atomic_path(folder / MANIFEST) as card, atomic_path(folder / DATA) as draft:
         with draft.open("wb") as empty:

@@ -1,7 +1,7 @@
 """Procedural colonoscopy phantom in six domains: exact masks, no files.
 
 A picture is a pure function of (domain, seed, index). S is its side in pixels; scene coordinates x and y run
-from -1 to 1 whatever S is, and chance is drawn on grids of fixed size: the same scene comes out at every S.
+from -1 to 1 for every S, and random numbers are drawn on grids of fixed size, so the scene is the same at every S.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sample(NamedTuple):
 
 
 class _Scene:
-    """A picture in the making: where things are, its only source of chance, what is painted so far."""
+    """A picture being painted: positions of its parts, its random generator, and the colours so far."""
 
     def __init__(self, rng: np.random.Generator, look: Domain, size: int, wide: bool) -> None:
         axis = ((np.arange(size) + 0.5) * (2 / size) - 1).astype(np.float32)
@@ -125,7 +125,7 @@ class _Scene:
         return float(np.exp(self.uniform(np.log(low), np.log(1.4 * high)))) if self.wide else self.uniform(low, high)
 
     def polyps(self) -> list[tuple[float, float, float]]:
-        """Centres in sight, and radii; where there is room, off the lumen and off each other."""
+        """Visible centres, and radii; if there is space, away from the lumen and from each other."""
         cell, jitter = self.rng.permutation(64), self.rng.random((2, 64))
         x, y = ((np.stack([cell % 8, cell // 8]) + jitter) * 0.22 - 0.88).astype(np.float32)
         clear, taken = self.visible(x, y), [self.lumen]
@@ -218,7 +218,7 @@ def _stretch(dx: Plane, dy: Plane, turn: float, aspect: float) -> tuple[Plane, P
 
 
 def _decoys(scene: _Scene) -> None:
-    """Paint what looks like a polyp and is none: bulges and short folds of plain mucosa, bubbles, specks of stool."""
+    """Paint things that resemble polyps: bulges and short folds of plain mucosa, bubbles, specks of stool."""
     u = scene.uniform
     for _ in range(scene.rng.integers(0, 2)):  # bulges: relief alone, soft at the edge
         dx, dy = _stretch(scene.x - u(-0.9, 0.9), scene.y - u(-0.9, 0.9), u(0, pi), u(0.2, 0.9))
@@ -318,11 +318,11 @@ def phantom(domain: str, index: int, seed: int = 0, size: int = 128, variety: Va
 
     Args:
         domain: a key of `DOMAINS`.
-        index: which picture.
-        seed: of all pictures.
+        index: number of the picture.
+        seed: seed of all pictures.
         size: side in pixels.
         variety: `plain`, polyps that resemble each other; or `wide`, polyps of all sizes, forms and colours among
-            bulges, bubbles and specks that are none, so that a few labelled ones do not show them all.
+            bulges, bubbles and specks that are not polyps, so that a few labelled images do not show every kind.
     """
     _check(domain, size, index=index, seed=seed)
     rng = np.random.default_rng([seed, zlib.crc32(domain.encode()), index])  # not the place in the table

@@ -1,1 +1,1 @@
-"""Which runs make which table of the paper, and how they are computed: here, in processes, or on a Ray cluster."""
+"""The runs behind the tables, and the engines that compute them: this process, several processes, or a Ray cluster."""

@@ -1,4 +1,4 @@
-"""What a cell leaves in its folder beside the run itself: ``cell.json``, and a lock while it is computed."""
+"""Files of a cell besides those of the run: ``cell.json``, and a lock while it is computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCK = ".lock"
 
 
 class CellRecord(BaseModel):
-    """``cell.json``: attempts that came to an end, the state after the last of them, and the seconds of all."""
+    """``cell.json``: number of finished attempts, state after the last one, and seconds of all."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,7 +30,7 @@ class CellRecord(BaseModel):
 
 
 def read(folder: Path) -> CellRecord | None:
-    """Return the record of a cell, or None where there is none that can be read."""
+    """Return the record of a cell, or None if there is no readable one."""
     try:
         return CellRecord.model_validate_json((folder / "cell.json").read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -60,7 +60,7 @@ def is_done(folder: Path) -> bool:
 
 
 def is_taken(folder: Path) -> bool:
-    """Whether another process computes the cell; must not be asked by the one that does, which would lose it."""
+    """Whether another process computes the cell; the process that computes it must not ask, or it loses the lock."""
     if not (folder / LOCK).is_file():
         return False
     with claim(folder / LOCK) as free:

@@ -1,4 +1,4 @@
-"""Cells as tasks of a Ray cluster: Ray finds the machine, and starts a task anew whose worker is lost.
+"""Cells as tasks of a Ray cluster: Ray chooses the machine, and restarts a task whose worker is lost.
 
 All machines must see store and cells under the same paths and have this package; the lock of a cell works between
 them where the file system passes locks on, as NFS does.
@@ -41,7 +41,7 @@ class Cluster:
         self._steps, self._tasks = self._ray.put(steps), dict[Any, Cell]()
 
     def _connect(self, address: str | None, cpus: int) -> None:
-        """Join a cluster, or start one that is seen by nobody else."""
+        """Join a cluster, or start a private one."""
         if address:
             # read once, when torch is imported; a cluster of our own has it from this process
             options: dict[str, Any] = {"runtime_env": {"env_vars": {"OMP_WAIT_POLICY": "PASSIVE"}}}
@@ -54,7 +54,7 @@ class Cluster:
             raise ValueError(f"no Ray cluster can be reached at {address or 'this machine'}: {error}") from None
 
     def free(self) -> bool:
-        """Always: Ray keeps what its machines have no room for."""
+        """Always true: Ray queues tasks until a machine is free."""
         return True
 
     def running(self) -> int:
@@ -72,7 +72,7 @@ class Cluster:
         return [self._outcome(task, self._tasks.pop(task)) for task in ended]
 
     def _outcome(self, task: Any, cell: Cell) -> Outcome:
-        """Return what a task gave back, or say that it was lost more often than Ray starts it anew."""
+        """Return the result of a task, or a failure if it was lost more often than Ray restarts it."""
         try:
             outcome: Outcome = self._ray.get(task)
             return outcome
@@ -80,7 +80,7 @@ class Cluster:
             return record(cell, 0.0, f"lost on the cluster: {type(error).__name__}: {str(error).strip()[:500]}")
 
     def stop(self) -> None:
-        """Interrupt what is under way, which finishes its step and saves, and leave the cluster."""
+        """Interrupt running tasks, which finish their step and save, and leave the cluster."""
         for task in self._tasks:
             self._ray.cancel(task, force=False)
         if self._tasks:
@@ -94,7 +94,7 @@ def _work(cell: Cell, steps: Steps, threads: int) -> Outcome:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise OSError if nobody listens at HOST:PORT, where Ray itself would try for minutes."""
+    """Raise OSError if nothing listens at HOST:PORT; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=10).close()

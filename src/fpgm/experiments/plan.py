@@ -1,4 +1,4 @@
-"""Which runs make which table: those of the paper, and that of unseen hospitals.
+"""The runs behind each table: the paper's tables, the parts of `fpgm_teacher`, and unseen hospitals.
 
 A *cell* is one run: a variant of a method, a share of labels, a seed, a fold. A *fold* is a split of the store: the
 paper's tables have one, ``<protocol>-0``, and the table `hospitals` has one for each hospital that is left out,
@@ -51,7 +51,7 @@ class Fold:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The tables that its cells may stand in."""
+        """Tables that may show its cells."""
         return ("hospitals",) if self.left_out else (*PAPER, "ablation-teacher")
 
 
@@ -130,14 +130,14 @@ class Cell:
 
     Attributes:
         folder: folder of the run.
-        variant: what is trained.
-        labeled: N or P% of the training images.
+        variant: row of the table.
+        labeled: number N or percentage P% of labelled training images.
         seed: seed of the training.
         preset: source of the defaults.
         store: the prepared data.
         split: name of a split of the store.
-        settings: all that differs from the preset, `key=value`.
-        tables: all that show it, also those nobody asked for now.
+        settings: settings that differ from the preset, `key=value`.
+        tables: all tables that show it, also those that were not asked for.
     """
 
     folder: Path
@@ -152,7 +152,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Name in messages and tables."""
         return f"{self.split} {self.labeled} {self.variant.name} seed {self.seed}"
 
     def config(self) -> RunConfig:
@@ -187,10 +187,10 @@ def plan(
     """Return the cells of tables, each once: a seed of all folds before the next, the smallest share of labels first.
 
     Args:
-        tables: what is to be filled.
+        tables: names of the tables.
         store: the prepared data.
         out: folder of all cells.
-        folds: the splits that are used, each for all cells.
+        folds: splits of the store; every cell is computed on each of them.
         preset: preset of all runs.
         methods: rows of the tables that compare methods; each table's own if not given.
         labeled: shares of labels; each table's own if not given.
@@ -281,8 +281,8 @@ def _tables_of(variant: Variant, fold: Fold) -> tuple[str, ...]:
 def _settings_of(variant: Variant, settings: Sequence[str], compares: bool) -> tuple[str, ...]:
     """Return the given settings and those of a row.
 
-    In an ablation of FPGM the arguments of the method are not for the row of L_sup alone, which is `supervised`. The
-    released recipe has a feature term, which is part of its L_unsup and goes with it.
+    In an ablation of FPGM the row with L_sup alone is `supervised`, which does not take FPGM's arguments. The feature
+    term of the released recipe is part of its L_unsup and is removed with it.
     """
     if variant == _SUP and not compares:
         settings = [setting for setting in settings if not setting.startswith("method.")]

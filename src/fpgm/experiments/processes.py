@@ -1,4 +1,4 @@
-"""Cells in processes of this machine, one process per attempt: what one of them breaks stays its own."""
+"""Cells in processes of this machine, one process per attempt: a crash affects only its own cell."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Processes:
         return len(self._jobs)
 
     def start(self, cell: Cell) -> None:
-        """Start a process for a cell; not a daemon, because training has children of its own."""
+        """Start a process for a cell; not a daemon, because training starts processes itself."""
         result, sender = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_work, args=(cell, self.steps, self.threads, sender))
         process.start()
@@ -74,7 +74,7 @@ class Processes:
 
 
 def _outcome(job: _Job) -> Outcome:
-    """Read what a process that has ended sent, or say that it died."""
+    """Return the outcome that an ended process sent, or a failure if it died."""
     try:
         outcome: Outcome = job.result.recv()
         return outcome
@@ -90,7 +90,7 @@ def _outcome(job: _Job) -> Outcome:
 
 
 def _work(cell: Cell, steps: Steps, threads: int, result: Connection) -> None:
-    """Attempt a cell and send the outcome; nothing is sent by one that was asked to stop."""
+    """Attempt a cell and send the outcome; after a request to stop nothing is sent."""
     obey_parent()
     torch.set_num_threads(threads)
     try:

@@ -1,4 +1,4 @@
-"""Computes cells: what is done is kept, what was killed goes on, what failed is tried again and stops nobody else."""
+"""Computes cells: finished ones are kept, killed ones resumed, failed ones retried without stopping the others."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Steps:
     """How a cell is computed.
 
     Attributes:
-        train: fills the run folder, going on with what is there, and says on which device it did; raises
-            KeyboardInterrupt when it is asked to stop.
+        train: trains or resumes the run in its folder and returns the device; raises KeyboardInterrupt on a request to
+            stop.
         evaluate: writes the evaluation of the run, on that device.
     """
 
@@ -34,7 +34,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell: computed now, kept from before, failed, or busy in the hands of another process."""
+    """Result of a cell: computed now, kept from before, failed, or computed by another process."""
 
     cell: Cell
     state: Literal["done", "kept", "failed", "busy"]
@@ -49,33 +49,33 @@ class Engine(Protocol):
         """Whether it takes another cell now."""
 
     def running(self) -> int:
-        """How many cells it has taken and not given back."""
+        """Number of cells that it has started and not returned."""
 
     def start(self, cell: Cell) -> None:
         """Take a cell."""
 
     def wait(self) -> list[Outcome]:
-        """Wait for cells to end, a second or so at most, and give them back."""
+        """Wait for cells to end, about a second at most, and return their outcomes."""
 
     def stop(self) -> None:
-        """End what is under way, so that it can go on later, and clean up; called once, at the end."""
+        """Stop running cells so that they can be resumed, and clean up; called once, at the end."""
 
 
 class Watcher(Protocol):
-    """Is told how far the cells are."""
+    """Receives the progress of the cells."""
 
     def started(self, cell: Cell) -> None:
         """The engine has a cell."""
 
     def ended(self, outcome: Outcome, again: bool) -> None:
-        """A cell has come to an end, or will be tried again."""
+        """A cell has ended, or will be tried again."""
 
     def waiting(self, count: int) -> None:
-        """All cells that are left are being computed by other commands."""
+        """All remaining cells are being computed by other commands."""
 
 
 def attempt(cell: Cell, steps: Steps) -> Outcome:
-    """Compute a cell once, unless it is done or somebody else does it."""
+    """Compute a cell once, unless it is done or another process computes it."""
     with claim(cell.folder / on_disk.LOCK) as free:
         if not free:
             return Outcome(cell, "busy")
@@ -98,10 +98,10 @@ def record(cell: Cell, seconds: float, error: str | None = None) -> Outcome:
 
 
 def run(cells: Iterable[Cell], engine: Engine, watcher: Watcher, retries: int = RETRIES) -> list[Outcome]:
-    """Compute all cells and return their outcomes in the order they came to an end.
+    """Compute all cells and return their outcomes in the order in which they ended.
 
-    A failed cell is tried again after all others, `retries` times. A cell that another command computes is left until
-    that command has finished it, or has been killed.
+    A failed cell is tried again after all others, `retries` times. A cell that another command computes waits until
+    that command has finished it or was killed.
     """
     left, failures, outcomes = deque(cells), Counter[Cell](), list[Outcome]()
     try:
@@ -132,7 +132,7 @@ def run(cells: Iterable[Cell], engine: Engine, watcher: Watcher, retries: int = 
 
 
 def _startable(left: deque[Cell], engine: Engine) -> Iterable[Cell]:
-    """Take cells that nobody computes out of the queue, as long as the engine has room."""
+    """Take cells that no other process computes out of the queue, while the engine takes more."""
     for _ in range(len(left)):
         if not engine.free():
             return
@@ -144,7 +144,7 @@ def _startable(left: deque[Cell], engine: Engine) -> Iterable[Cell]:
 
 
 def _reason(error: Exception) -> str:
-    """Say what went wrong; a sentence of ours needs no name of its class."""
+    """Return an error as text, with the name of its class unless it is a sentence for the user."""
     is_sentence = isinstance(error, ValueError | OSError) and str(error)
     return (str(error) if is_sentence else f"{type(error).__name__}: {error}")[:_LONGEST]
 

@@ -1,4 +1,4 @@
-"""How long a plan will take, from real steps on the real store."""
+"""Time estimate of a plan, from real steps on the real store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Cost:
 
 
 def kind(cell: Cell) -> tuple[str, ...]:
-    """Return what decides the cost of a step: method and settings, but not how strong the guidance is."""
+    """Return what decides the cost of a step: method and settings, without the guidance strength."""
     return (cell.variant.method, *(entry for entry in cell.variant.settings if not entry.startswith("method.gamma=")))
 
 

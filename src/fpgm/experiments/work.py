@@ -30,12 +30,12 @@ def make_steps(accelerator: str, console: Console | None = None) -> Steps:
 
 
 def train_cell(cell: Cell, *, accelerator: str, console: Console | None) -> torch.device:
-    """Train a cell and return the device on which that was done."""
+    """Train a cell and return the device it was trained on."""
     return trained(cell, accelerator, console).fabric.device
 
 
 def trained(cell: Cell, accelerator: str, console: Console | None = None) -> Trainer:
-    """Train a cell, from its last checkpoint on; one that is asked to stop saves and is an interrupt."""
+    """Train a cell from its last checkpoint on; on a request to stop it saves and raises KeyboardInterrupt."""
     try:
         return train(cell.config(), cell.folder, resume=True, accelerator=accelerator, console=console)
     except Stopped:

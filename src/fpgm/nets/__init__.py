@@ -1,4 +1,4 @@
-"""Networks: the paper's UNet with its parts, and others by name."""
+"""Networks: the paper's UNet, a UNet with a pretrained encoder, their parts, and MONAI's networks by name."""
 
 from fpgm.nets.lite_unet import LiteUNet
 from fpgm.nets.unet import Backbone, Decoder, UNet

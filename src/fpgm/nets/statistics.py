@@ -56,12 +56,12 @@ class BlendedBatchNorm(_BatchNorm):
 
 
 class ImageBatches:
-    """Prepared images as batches (B, 3, S, S) in [0, 1]; they can be gone through again and again.
+    """Prepared images as batches (B, 3, S, S) in [0, 1]; can be iterated over several times.
 
     Args:
         images: uint8 (N, S, S, 3), as stores hold them.
         batch_size: B.
-        device: where the batches are wanted.
+        device: device of the batches.
     """
 
     def __init__(self, images: Tensor, batch_size: int = 16, device: torch.device | str = "cpu") -> None:
@@ -92,13 +92,13 @@ class Moments(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Which statistics a network does best with.
+    """The batch-norm statistics with the highest score.
 
     Attributes:
-        source: training, those it was trained with; clean, estimated anew from clean training images.
-        own: share of each image's own.
+        source: "training", those of the training, or "clean", estimated from clean training images.
+        own: share of each image's own statistics.
         net: a copy of the network with these statistics, in evaluation mode.
-        scores: what each candidate scored, by name.
+        scores: score of each candidate, by name.
     """
 
     source: Source
@@ -116,16 +116,15 @@ def has_batchnorm(net: nn.Module) -> bool:
 def estimate(net: nn.Module, batches: Batches, advance: Advance = lambda done, total: None) -> nn.Module:
     """Return a copy of the network, in evaluation mode, whose batch-norm statistics are those of the images.
 
-    Layer after layer, in the order of computation: the mean and the unbiased variance of what reaches it over all
-    pixels of all images, while the layers before it use theirs already. So neither the order of the images nor how
-    they are cut into batches matters, and the statistics are exactly those that the network meets when it evaluates
-    these images. It takes about half as many passes over the images as there are layers; layers that are not reached
-    are left alone.
+    Layers are done one by one, in the order of computation: each gets the mean and the unbiased variance of its input
+    over all pixels of all images, while the layers before it use their new statistics already. So neither the order of
+    the images nor the batch size matters, and the statistics are exactly those of evaluating these images. It takes
+    about half as many passes over the images as there are layers; layers that are not reached are not changed.
 
     Args:
         net: any network with batch norm.
         batches: images (B, 3, S, S) as the network takes them.
-        advance: called with how many layers are done, and how many there are.
+        advance: called with the number of layers done and the number of all layers.
     """
     made = copy.deepcopy(_need(net)).eval()
     held = tuple(batches) if isinstance(batches, Iterator) else batches
@@ -191,16 +190,16 @@ def running(net: nn.Module, batches: Batches) -> Moments:
 
 
 def distance(first: Moments, second: Moments, unit: Moments) -> float:
-    """How far two statistics (1, C) lie apart, in standard deviations of a third; the median over channels.
+    """Distance between two statistics (1, C), in standard deviations of a third; the median over channels.
 
-    Of one channel it is √((μ₁ − μ₂)² + (σ₁ − σ₂)²) / σ, the 2-Wasserstein distance of two normal distributions.
+    For one channel it is √((μ₁ − μ₂)² + (σ₁ − σ₂)²) / σ, the 2-Wasserstein distance of two normal distributions.
     """
     apart = torch.hypot(first.mean - second.mean, first.variance.sqrt() - second.variance.sqrt())
     return float((apart / (unit.variance + 1e-5).sqrt()).quantile(0.5))
 
 
 def shift(net: nn.Module, batches: Batches) -> float:
-    """How far the images lie from what the running statistics expect, in their standard deviations; see `distance`."""
+    """Distance between the statistics of the images and the running ones, in standard deviations; see `distance`."""
     held = tuple(batches) if isinstance(batches, Iterator) else batches
     expected = running(net, held)
     return distance(moments(net, held).pooled(), expected, expected)
@@ -222,9 +221,9 @@ def choose_statistics(
     Args:
         net: the trained network; it is not changed.
         clean_batches: training images without augmentation, labelled and unlabelled; see `ImageBatches`.
-        score: a network in evaluation mode → what is to be as large as possible, such as the validation Dice.
+        score: function from a network in evaluation mode to a score, higher is better, such as the validation Dice.
         owns: shares of the image's own statistics to try; see `blend`.
-        advance: called with how many candidates are scored, and how many there are.
+        advance: called with the number of candidates scored and the number of all candidates.
     """
     if not has_batchnorm(net):
         plain = copy.deepcopy(net).eval()

@@ -1,4 +1,4 @@
-"""The paper's UNet, cut into an encoder and a decoder so that methods can work between and beside them.
+"""The paper's UNet as an encoder and a decoder, so that methods can use features and add decoders.
 
 B images of H × W pixels and C channels; c0 … c4 channels of the encoder's maps; K output channels.
 """
@@ -19,15 +19,15 @@ DROPOUT = (0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 class Backbone(nn.Module, abc.ABC):
-    """What a network must offer to methods that work on its features.
+    """A network whose features methods can use.
 
-    Methods that only map images to logits take any `nn.Module`. A network of one's own joins the others by
-    deriving from this class and writing `encode` and `decode`.
+    Methods that only map images to logits take any `nn.Module`. To use a network of your own with all methods, derive
+    it from this class and write `encode` and `decode`.
 
     Attributes:
         channels: channels of the feature maps, in the order of `encode`.
-        norm: normalisation of the network; a `Decoder` that a method puts beside it takes the same.
-        decoder: what `decode` calls, for methods that look at its maps.
+        norm: normalisation of the network; a `Decoder` that a method adds uses the same.
+        decoder: decoder that `decode` calls, for methods that use its maps.
         multiple: number that the sides of an image must be divisible by.
         pretrained: whether `load_pretrained` was called.
     """
@@ -47,7 +47,7 @@ class Backbone(nn.Module, abc.ABC):
             )
 
     def load_pretrained(self) -> None:
-        """Take over weights learnt on other images, where the network has some."""
+        """Load pretrained weights, if the network has some."""
         raise ValueError(f"{type(self).__name__} has no pretrained weights: set net.pretrained=false")
 
     @abc.abstractmethod
@@ -64,13 +64,13 @@ class Backbone(nn.Module, abc.ABC):
 
 
 class Dropout(nn.Dropout):
-    """Dropout whose chance is drawn as 16 bits per value: on a CPU, drawing is most of what dropout costs.
+    """Dropout that draws 16 random bits per value: on a CPU, drawing is most of the cost of dropout.
 
     The probability is rounded to a multiple of 2⁻¹⁶. Elsewhere, and in compiled code, it is torch's own.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The values, each dropped with probability p, the others scaled up; while training alone."""
+        """Drop each value with probability p and scale up the others; only in training mode."""
         if not (self.training and 0 < self.p < 1) or input.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(input)
         count, strides = input.numel(), torch.empty_like(input).stride()
@@ -132,12 +132,12 @@ class Up(nn.Module):
 
 
 class Decoder(nn.Module):
-    """From the encoder's maps to an output (B, K, H, W); a method may hold several beside one encoder.
+    """From the encoder's maps to an output (B, K, H, W); a method may have several for one encoder.
 
     Args:
-        out_channels: K, classes, or 3 to paint a picture.
+        out_channels: K, the number of classes, or 3 for an RGB image.
         channels: channels of the encoder's maps.
-        norm: as that of the network: `net.norm`.
+        norm: normalisation, that of the network: `net.norm`.
 
     Attributes:
         head: the last 3 × 3 convolution, from the finest map to the output.
@@ -171,7 +171,7 @@ class UNet(Backbone):
     Args:
         in_channels: channels of the image.
         classes: K.
-        channels: c0 … c4; smaller ones make a network for quick trials.
+        channels: c0 … c4; smaller numbers make a small network for quick trials.
         dropout: factor of the paper's dropout probabilities; 0 for a short training.
         norm: "batch", the paper's; "instance", each map by its own mean and variance, so that no image depends on the
             others of its batch; or "mixed", instance norm on the two finest levels and batch norm on the others.

@@ -1,4 +1,4 @@
-"""The core: frequency prior and spectral shape alignment. Needs torch alone.
+"""The core: frequency prior and spectral shape alignment. Needs only torch.
 
 The modules follow the paper's order: ``edges`` (Eq. 1, 2), ``radial`` (Eq. 3, 4, 11), ``align`` (Eq. 6 to 10, 12)
 and ``priors`` (Eq. 5). Letters used in shapes: B images, C channels, H x W pixels, R = min(H, W) // 2 radii.

@@ -100,7 +100,7 @@ def align(
         prior_profile: (R',), resampled if the images have another number of radii.
         gamma: guidance strength in [0, 1], one number or one per image, (B,).
         reconstruction: ``"radial"`` or ``"ratio"``.
-        clamp: cut the result to [0, 1]; the paper does not.
+        clamp: clamp the result to [0, 1]; the paper does not.
 
     Returns:
         (B, C, H, W) in the dtype of ``image`` (computed in float32 at least).
@@ -138,7 +138,7 @@ class SpectralAlignment(nn.Module):
             update) or a fixed profile (R,), e.g. ``generic_profile(128)``.
         gamma: guidance strength, or a range (low, high) from which one is drawn per image.
         reconstruction: ``"radial"`` (the paper) or ``"ratio"``.
-        clamp: cut the result to [0, 1].
+        clamp: clamp the result to [0, 1].
     """
 
     def __init__(
@@ -227,7 +227,7 @@ def _check_prior(profile: Tensor, count: int) -> Tensor:
 
 
 def _check_energy(total: Tensor) -> Tensor:
-    """Refuse images with NaN or Inf: either reaches every frequency, so the energies tell."""
+    """Refuse images with NaN or Inf: either reaches every frequency, so the energies show it."""
     if not torch.compiler.is_compiling() and not bool(torch.isfinite(total).all()):
         bad = (~torch.isfinite(total).flatten(1).all(1)).nonzero().flatten().tolist()
         raise ValueError(f"images {bad} of the batch hold NaN or infinite values; mend or leave them out")

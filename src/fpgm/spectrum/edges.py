@@ -77,7 +77,7 @@ def check_image(image: Tensor) -> None:
 
 
 def check_size(height: int, width: int) -> None:
-    """Refuse images that are too small to have a radial profile worth the name."""
+    """Refuse images that are too small for a radial profile."""
     if min(height, width) < 8:
         raise ValueError(f"expected images of at least 8x8 pixels, got {height}x{width}")
 

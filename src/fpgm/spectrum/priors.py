@@ -1,4 +1,4 @@
-"""What images are aligned to: the learnt frequency prior (Eq. 5), the generic one, and the low-pass filter."""
+"""Targets of the alignment: the learnt frequency prior (Eq. 5), the generic prior, and the low-pass filter."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class FrequencyPrior(nn.Module):
     prior is close to the plain mean of what it has seen.
 
     All state is in buffers: ``profile`` (R,) (empty until the first update), ``size`` (H, W), and the counts
-    ``updates``, ``samples`` and ``skipped`` (images with an empty mask, which never pull the prior to zero).
+    ``updates``, ``samples`` and ``skipped`` (images with an empty mask, which do not change the prior).
     """
 
     profile: Tensor
@@ -99,7 +99,7 @@ class FrequencyPrior(nn.Module):
 
     @torch.no_grad()
     def update(self, image: Tensor, mask: Tensor) -> None:
-        """Move the prior by one labelled batch; every rank of a distributed run must call this together.
+        """Update the prior with one labelled batch; in a distributed run, all ranks must call this together.
 
         Args:
             image: (B, C, H, W) in [0, 1], all updates of the same H and W.
@@ -132,7 +132,7 @@ class FrequencyPrior(nn.Module):
         return 1 / step if self.momentum == 1 else (1 - self.momentum) / (1 - self.momentum**step)
 
     def _check(self, profiles: Tensor, image: Tensor) -> Tensor:
-        """Refuse a batch that must not reach the prior."""
+        """Refuse a batch that would spoil the prior."""
         if self.learnt and tuple(image.shape[-2:]) != tuple(self.size.tolist()):
             learnt = "x".join(map(str, self.size.tolist()))
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Amplitude spectra, their radial profiles, and profiles laid back on the plane (Eq. 3, 4, 11).
+"""Amplitude spectra, their radial profiles, and profiles written back to the plane (Eq. 3, 4, 11).
 
 Planes are in the order of ``torch.fft``: the zero frequency at index (0, 0). A half plane is what ``rfft2`` gives,
 (H, W // 2 + 1); since it does not tell W, functions that take one also take ``width``.
@@ -58,7 +58,7 @@ def bins(height: int, width: int) -> int:
 
 
 def _rings(height: int, width: int, half: bool, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return ``_make_rings`` from memory; a graph being compiled cannot look there, and makes its own."""
+    """Return ``_make_rings`` from a cache; a graph being compiled cannot use the cache and makes its own."""
     make = _make_rings.__wrapped__ if torch.compiler.is_compiling() else _make_rings
     return make(height, width, half, device)
 
@@ -101,7 +101,7 @@ def radial_profile(amplitude: Tensor, width: int | None = None) -> Tensor:
 
 
 def broadcast(profile: Tensor, height: int, width: int, *, half: bool = False) -> Tensor:
-    """Lay a profile on the plane: each frequency takes the value of its radius (Eq. 11), the last one beyond R.
+    """Write a profile to the plane: each frequency takes the value of its radius (Eq. 11), the last one beyond R.
 
     Shape:
         profile: (..., R). Returns (..., H, W), or (..., H, W // 2 + 1) for the half plane.
@@ -119,7 +119,7 @@ def broadcast(profile: Tensor, height: int, width: int, *, half: bool = False) -
 
 
 def resample(profile: Tensor, count: int) -> Tensor:
-    """Interpolate a profile linearly in normalised frequency r / R, so that it serves images of another size.
+    """Interpolate a profile linearly in normalised frequency r / R, for images of another size.
 
     Shape:
         profile: (..., R). Returns (..., count).

@@ -1,1 +1,1 @@
-"""``fpgm data``: a module for each of its commands."""
+"""``fpgm data``: one module per command."""

@@ -32,7 +32,7 @@ def audit(*, data: Path, split: Path | None = None, out: Path | None = None, jso
     Args:
         data: folder of prepared data sets.
         split: folder of a split to audit; if not given, whole data sets are compared.
-        out: folder for pairs.csv, sequences.csv and index.html; if not given, "audit" within that of the split or data.
+        out: folder for pairs.csv, sequences.csv and index.html; if not given, "audit" in that of the split or data.
         json: print JSON for programs.
     """
     from fpgm.data.splits import audit as auditing
@@ -89,7 +89,7 @@ def _cells(overlap: Overlap) -> tuple[str, ...]:
 
 
 def _record(overlap: Overlap) -> dict[str, Any]:
-    """Return a overlap as JSON, without its pairs: they are in the CSV file."""
+    """Return an overlap as JSON, without its pairs: they are in the CSV file."""
     sides = {"first": overlap.first, "second": overlap.second}
     places = {
         name: {"place": str(side.place), "size": side.size, "duplicated": len(side.images), "sequences": side.sequences}

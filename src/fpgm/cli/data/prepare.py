@@ -36,20 +36,20 @@ def prepare(
 ) -> int:
     """Turn downloaded data sets, or your own folders of images and masks, into a store.
 
-    Give either --root, or --images with --masks, or --unlabeled, or the last three together. What was recognised is
-    shown first, what was left out and why at the end. A second run does only what has changed.
+    Give either --root, or --images with --masks, or --unlabeled, or the last three together. It first shows what it
+    recognised, and at the end what it left out and why. A second run prepares only what has changed.
 
     Args:
         out: folder of the store to write.
         root: folder that holds downloaded data sets in any of the known layouts.
         images: folder of your own images.
-        masks: folder of their masks, of the same names; 0/255 or 0/1.
+        masks: folder of their masks, with the same names; 0/255 or 0/1.
         unlabeled: folder of your own images without masks.
         name: name of your own data.
         datasets: names of the data sets under --root to prepare; all if not given.
         size: side of the prepared images in pixels.
         workers: number of processes that decode; one for each processor if not given.
-        strict: exit with 1 if anything was left out or a data set is not complete.
+        strict: exit with 1 if anything was left out or a data set is incomplete.
         json: print JSON for programs.
     """
     from fpgm.data.parallel import Workers
@@ -153,7 +153,7 @@ def _outcome_record(outcome: Outcome, found: Found) -> dict[str, Any]:
 
 
 def _share(outcome: Outcome) -> str:
-    """Return the mean foreground share: 0 or 100 % would tell of masks read wrongly."""
+    """Return the mean foreground share; 0 or 100 % would mean that masks were read wrongly."""
     rows = outcome.manifest.images if outcome.manifest else ()
     shares = [row.foreground for row in rows if row.foreground is not None]
     return f"{sum(shares) / len(shares):.1%}" if shares else "-"

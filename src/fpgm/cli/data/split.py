@@ -1,4 +1,4 @@
-"""``fpgm data split``: which images are for training, validation and test."""
+"""``fpgm data split``: train, validation, test and unseen images."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def split(
 ) -> None:
     """Divide prepared data sets into train, validation, test and unseen images.
 
-    The first N images of the train list are the labelled set of size N, so that larger ones contain smaller ones.
+    The labelled set of size N is the first N images of the train list, so a larger set contains the smaller ones.
 
     Args:
         data: store, the folder of prepared data sets.
         protocol: paper (Table 1, at random), strict (videos and near duplicates stay on one side) or hospitals (like
             strict, with one hospital unseen).
-        leave_out: hospital that protocol hospitals keeps unseen with all its data sets, such as CVC; a data set of it
-            will do. A data set that is not of the paper is a hospital of its own.
+        leave_out: hospital that protocol hospitals keeps unseen with all its data sets, such as CVC, or one of its data
+            sets. A data set that is not of the paper is a hospital of its own.
         seed: seed of the random draw.
         out: folder to write; STORE/splits/PROTOCOL-SEED if not given, or STORE/splits/hospitals-HOSPITAL-SEED.
         datasets: names of the data sets to divide; all if not given.
@@ -48,7 +48,7 @@ def split(
             given.
         lists: published lists of file stems instead of a protocol, each as DATASET/PART=FILE with PART one of train,
             validation, test, unseen. Without a validation list there is no validation part, unless --fractions are
-            given; then its share is taken from the train list.
+            given: then that share of the train list is used.
         labeled: sizes of labelled sets to show, each a number or a percentage of train; 5% 10% 20% if not given.
         json: print JSON for programs.
     """

@@ -1,4 +1,4 @@
-"""``fpgm data synth``: a store of drawn images, from no files."""
+"""``fpgm data synth``: a store of drawn images."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def synth(
     workers: int | None = None,
     json: bool = False,
 ) -> None:
-    """Draw the phantom: imaginary colonoscopy in six domains, needs no files.
+    """Draw the phantom: imaginary colonoscopy in six domains; needs no files.
 
     Writes a store like that of ``fpgm data prepare`` and phantoms.png, a contact sheet with the outlines of the masks.
 

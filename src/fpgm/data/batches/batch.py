@@ -42,9 +42,9 @@ class Strength:
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """How weak views are moved beside flips and quarter turns: stretched, then rotated, then shifted.
+    """How weak views are moved besides flips and quarter turns: stretched, then rotated, then shifted.
 
-    What comes from outside the picture is black and background. The defaults move nothing.
+    Pixels from outside the picture are black and background. The defaults move nothing.
 
     Attributes:
         probability: share of the images that are moved.
@@ -76,14 +76,14 @@ class Geometry:
 
 @dataclass(frozen=True, kw_only=True)
 class Views:
-    """What the stream prepares for a method beside the weak labelled images and their masks.
+    """Views that the stream prepares for a method, besides weak views of labelled images and their masks.
 
     Attributes:
         unlabeled: weak views of unlabelled images; without them the unlabelled pool is never read.
-        strong: strong views per unlabelled image: 0, 1 or 2.
+        strong: number of strong views per unlabelled image: 0, 1 or 2.
         strong_labeled: one strong view per labelled image, with its mask.
         cutmix: one CutMix box per strong view.
-        mix: a partner batch from a shuffle of its own, with as many strong views.
+        mix: a partner batch from a separate shuffle, with as many strong views.
         strength: strength of every strong view.
     """
 

@@ -69,7 +69,7 @@ class Pool:
         return self._gather(indices, lambda store, lines: store.masks(lines))
 
     def sha256(self) -> str:
-        """Hash of all that is known of the images but their pixels: others of the same ids have another."""
+        """Hash of the stored facts about the images, without pixels; other images of the same ids have another hash."""
         lines = [
             f"{entry} {self._stores[store].dhash[row]} {self._stores[store].foreground[row]}"
             for entry, (store, row) in zip(self.ids, self._places, strict=True)
@@ -82,7 +82,7 @@ class Pool:
         return [self.ids[i] for i in np.flatnonzero(~masked)]
 
     def _gather(self, indices: Array, read: Callable[[Store, Array], Array]) -> Array:
-        """Read from each data set what it holds, and bring it in the order of the indices."""
+        """Read from each data set, and put the results in the order of the indices."""
         numbers, lines = self._places[indices].T
         held = [np.flatnonzero(numbers == number) for number in range(len(self._stores))]
         found = [read(store, lines[chosen]) for store, chosen in zip(self._stores, held, strict=True) if len(chosen)]

@@ -23,7 +23,7 @@ _CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else No
 def prefetch(
     prepare: Callable[[int], T], finish: Callable[[int, T], R], steps: range, workers: int
 ) -> Generator[R, None, None]:
-    """Yield finish(t, prepare(t)) for each t of `steps`, in order, prefetched; with 0 workers made when asked for.
+    """Yield finish(t, prepare(t)) for each t of `steps`, in order, prefetched; with 0 workers, made on demand.
 
     Worker process i prepares every `workers`-th step, beginning with the i-th, and keeps the result until it is
     taken; a thread of this process takes and finishes one step more than there are workers. An error in `prepare`
@@ -80,7 +80,7 @@ class _Worker(Generic[T]):
 
 
 def _work(prepare: Callable[[int], T], steps: range, reader: Connection, writer: Connection) -> None:
-    """Send results until there are no more steps, or nobody listens."""
+    """Send results until there are no more steps, or the receiver is gone."""
     reader.close()  # this copy would keep the pipe open after the listener has died
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the first one decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the handler of a trainer that finishes its step

@@ -1,10 +1,10 @@
 """From a labelled and an unlabelled pool to batches: batch t is a pure function of (seed, t, rank, world size).
 
 An epoch of a pool is a permutation drawn from (seed, epoch), and a step takes the next slice of it: no image comes
-twice within an epoch, nor twice within a step, on however many processes. The rest of an epoch, less than a batch,
-is left out; each epoch leaves out others. A pool smaller than a batch is gone through until the batch is full. What
-happens to an image is drawn for its place in the global batch: all ranks together see the batch of one process.
-Strong views are rounded to 8 bits, as where the compared methods make theirs.
+twice within an epoch or a step, on any number of processes. The last images of an epoch, fewer than a batch, are left
+out; each epoch leaves out others. A pool smaller than a batch is repeated until the batch is full. Augmentation is
+drawn for an image's place in the global batch, so all ranks together see the batch of a single process. Strong views
+are rounded to 8 bits, as in the code of the compared methods.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class _Raw(NamedTuple):
 
 
 class Stream:
-    """Batches of labelled and unlabelled images, any of them at any time.
+    """Batches of labelled and unlabelled images, with random access by step.
 
     Args:
         labeled: images with masks.
-        unlabeled: images whose masks are never read, mix partners too; None will do where `views` wants none.
+        unlabeled: images whose masks are never read, also the mix partners; may be None if `views` needs none.
         views: views that the method declares.
-        batch_labeled: labelled images in a step, on all processes together.
-        batch_unlabeled: unlabelled ones, likewise.
-        seed: seed of everything that is drawn.
+        batch_labeled: number of labelled images in a step, on all processes together.
+        batch_unlabeled: number of unlabelled images in a step, on all processes together.
+        seed: seed of all random numbers.
         rank: number of this process, from 0.
         world_size: number of processes.
         weak: probability of each flip and of a quarter turn.
@@ -127,14 +127,14 @@ class Stream:
         return self._finish(t, self._prepare(t))
 
     def loop(self, start: int, stop: int, workers: int = 1) -> Generator[Batch, None, None]:
-        """The batches of steps start … stop − 1, prefetched by worker processes; with 0 workers made when asked for."""
+        """The batches of steps start … stop − 1, prefetched by worker processes; with 0 workers, made on demand."""
         return prefetch(self._prepare, self._finish, range(start, stop), workers)
 
     def _prepare(self, t: int) -> list[_Raw]:
         return [self._render(part, t) for part in self._parts]
 
     def _render(self, part: _Part, t: int) -> _Raw:
-        """Draw for all processes, then make the views of this one."""
+        """Draw parameters for all processes, then make the views of this process."""
         share = part.batch // self.world_size
         mine = slice(self.rank * share, (self.rank + 1) * share)
         drawn = part.batch, part.pool.size, _generator(self.seed, part.role, t)
@@ -170,7 +170,7 @@ class Stream:
         return order.take(np.arange(step * part.batch, (step + 1) * part.batch), mode="wrap")
 
     def _finish(self, t: int, raws: list[_Raw]) -> Batch:
-        """Scale to [0, 1]; done by the process that asks, because floats would be four times as much to send."""
+        """Scale to [0, 1]; done in the receiving process, because floats are four times as much to send."""
         size = self._parts[0].pool.size
         nothing = _Raw([np.empty((0, 3, size, size), np.uint8)], [], [], ())
         labeled, unlabeled, mix = [*raws, nothing, nothing][:3]
@@ -204,7 +204,7 @@ def _scale(pixels: Array) -> Tensor:
 
 
 def _generator(seed: int, role: int, t: int) -> torch.Generator:
-    """Randomness of its own for each role and step, so that a method's views do not change its labelled images."""
+    """Separate generator for each role and step, so that a method's views do not change its labelled images."""
     state = np.random.SeedSequence((seed, role, t)).generate_state(1)
     return torch.Generator().manual_seed(int(state[0]))
 

@@ -1,8 +1,8 @@
 """Weak views, geometry, strong views and CutMix boxes: `draw_*` draws parameters, `apply_*` changes pixels.
 
-B images of S × S pixels. Parameters have one row per image, so a view can be replayed, cut along the batch, and
-followed by a mask. Every image is changed by its own row alone and to the last bit alike whatever the batch it is in
-and however many threads work: a run on two processes sees the pictures of a run on one.
+B images of S × S pixels. Parameters have one row per image, so a view can be replayed, divided along the batch, and
+applied to a mask. An image depends only on its own row, bit for bit, whatever its batch and the number of threads: a
+run on two processes sees the pictures of a run on one.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class StrongParams(NamedTuple):
 
     Attributes:
         box: (B, 4) int64, the part cut out (see `draw_boxes`).
-        noise: (B,) int64, seeds of what fills it.
-        factors: (B, 4), of brightness, contrast and saturation, and the hue's shift in turns.
-        order: (B, 4) int64, in which the four are made.
-        sigma: (B,), of the blur in pixels.
+        noise: (B,) int64, seeds of the noise that fills it.
+        factors: (B, 4), factors of brightness, contrast and saturation, and shift of the hue in turns.
+        order: (B, 4) int64, order of the four changes.
+        sigma: (B,), sigma of the blur in pixels.
     """
 
     box: Tensor
@@ -151,7 +151,7 @@ def inside(boxes: Tensor, size: int) -> Tensor:
 
 
 def draw_strong(count: int, size: int, generator: Generator, strength: Strength) -> StrongParams:
-    """Draw what turns weak views of S × S pixels into strong ones."""
+    """Draw the parameters that turn weak views of S × S pixels into strong ones."""
     jittered, blurred, sigma = torch.rand(3, count, generator=generator)
     reach = torch.tensor((strength.brightness, strength.contrast, strength.saturation, strength.hue))
     still = torch.tensor((1.0, 1.0, 1.0, 0.0))

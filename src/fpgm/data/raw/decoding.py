@@ -26,7 +26,7 @@ class Input(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str | None]:
-        """What an image already prepared must equal to be taken over."""
+        """Key that an already prepared image must have to be reused."""
         return self.pair.id, self.image_sha256, self.mask_sha256
 
 
@@ -52,7 +52,7 @@ def decode(item: Input, size: int) -> StoredImage | LeftOut:
 
 
 def _open(path: Path) -> tuple[Image.Image, Image.Image | None]:
-    """Read a picture; an HDF5 file can bring its mask along."""
+    """Read a picture; an HDF5 file can contain its mask."""
     data = path.read_bytes()
     return read_hdf5(data) if path.suffix.casefold() in HDF5 else (read_picture(data), None)
 

@@ -1,7 +1,7 @@
 """From a folder to image/mask pairs: native layouts, common bundles, one HDF5 file per image, a user's own folders.
 
-Layouts are told apart by structure alone; no picture is opened here. Case never matters, hidden files and files that
-are not pictures are passed over, and an archive unpacked into a folder of its own name is found inside it.
+Layouts are recognised by structure; no picture is opened here. Case does not matter, hidden files and files that are
+not pictures are skipped, and a data set may lie in a folder inside a folder of the same name, as unpacking makes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Files = tuple[list[Path], list[Path]]  # images, masks
 
 @dataclass(frozen=True)
 class Found:
-    """A recognised data set: its pairs in natural order of their ids, and the files that make none."""
+    """A recognised data set: its pairs in natural order of their ids, and the files that are left out."""
 
     name: str
     layout: str
@@ -119,7 +119,7 @@ def _identify(layout: str, folder: Path, root: Path, files: Files) -> Iterator[F
 
 
 def _settle(group: list[Found]) -> Found:
-    """Make one of several finds of a data set: join the parts of the bundle, else take the one with most pairs."""
+    """Merge several finds of one data set: join the parts of the bundle, else take the one with most pairs."""
     best = max(group, key=lambda found: len(found.pairs))
     parts = [found for found in group if found.layout == BUNDLE] if best.layout == BUNDLE else [best]
     rest = [found.relative(found.folder) for found in group if found not in parts]
@@ -198,7 +198,7 @@ LAYOUTS: dict[str, Callable[[Path], Files]] = {
 
 
 def _nothing(root: Path) -> str:
-    """Say what is under a folder in which no data set was recognised, and what would have been."""
+    """Describe a folder in which no data set was recognised, and the layouts that are recognised."""
     return (
         f"no data set recognised under {root}. Found:\n{_contents(root)}\n"
         f"Expected a folder of one of these layouts: {'; '.join((*LAYOUTS, BUNDLE))}.\n"

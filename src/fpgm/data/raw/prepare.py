@@ -1,4 +1,4 @@
-"""From recognised files to a store: hash, decode in parallel, write; do again only what has changed."""
+"""From recognised files to a store: hash, decode in parallel, write; a second run does only what has changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Key = tuple[str, str | None, str | None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one data set; ``manifest`` is None if not one of its images could be used."""
+    """Result for one data set; ``manifest`` is None if none of its images could be used."""
 
     name: str
     status: Literal["written", "up to date", "nothing usable"]
@@ -45,7 +45,7 @@ def prepare(
         found: data set that ``layouts.recognise`` or ``layouts.own_folders`` returned.
         out: the store's folder.
         size: side S of the prepared images.
-        workers: processes that decode; without, it is done in this one.
+        workers: processes that decode; if not given, this process does.
         progress: called after every file.
     """
     check_size(size)
@@ -98,13 +98,13 @@ def _sha256(path: Path) -> str:
 
 
 def _digest(inputs: Iterable[Input], problems: Iterable[LeftOut]) -> str:
-    """Sum up all that decides what the store will hold, apart from the rules."""
+    """Hash everything that decides the content of the store, except the rules."""
     rows = [[item.pair.id, *item[1:]] for item in inputs], [asdict(problem) for problem in problems]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 def _previous(folder: Path) -> Store | None:
-    """Return the store of an earlier run; None if there is none that can be read."""
+    """Return the store of an earlier run; None if there is no readable one."""
     try:
         store = Store.open(folder)
         return store if store.manifest else None
@@ -123,7 +123,7 @@ def _reusable(old: Store | None, size: int) -> dict[Key, int]:
 def _results(
     inputs: Sequence[Input], old: Store | None, kept: Mapping[Key, int], decode: Decoder, workers: Workers
 ) -> Iterator[StoredImage | LeftOut]:
-    """Decode each input, or take it over from the earlier store; in order."""
+    """Decode each input, or reuse it from the earlier store; in order."""
     decoded = workers.map(decode, [item for item in inputs if item.key not in kept])
     for item in inputs:
         place = kept.get(item.key)

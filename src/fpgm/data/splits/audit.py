@@ -24,7 +24,7 @@ _NONE = np.zeros((0, 4), np.int64)
 
 
 class Place(NamedTuple):
-    """Where an image stands: a part of a split (or again the data set, where there is no split), and its data set."""
+    """Place of an image: a part of a split (without a split, the data set again), and its data set."""
 
     part: str
     dataset: str
@@ -98,7 +98,7 @@ def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Overla
         parts: the global ids of each part of a split, or of each data set. Images in no part are left out.
 
     Returns:
-        Of each pair of parts one overlap per pair of data sets with something to say; if there is none, one for all.
+        For each pair of parts, one overlap per pair of data sets that share something; if none do, one for all.
     """
     part_of = {id_: part for part, members in parts.items() for id_ in members}
     names = [Place(part_of[id_], dataset_of(id_)) if id_ in part_of else None for id_ in evidence.ids]
@@ -117,7 +117,7 @@ def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Overla
 
 
 def strangers(stores: Mapping[str, Store], among: Collection[str]) -> list[Stranger]:
-    """Find images, among these global ids, that by their fingerprints belong to public data sets not at hand."""
+    """Find images, among these global ids, whose fingerprints are of public data sets not in the store."""
     rows = [row for row in fingerprint.reference() if row.dataset not in stores]
     theirs = fingerprint.pack([row.dhash for row in rows])
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -130,7 +130,7 @@ def strangers(stores: Mapping[str, Store], among: Collection[str]) -> list[Stran
 
 
 def summary(overlaps: Sequence[Overlap], strangers: Sequence[Stranger]) -> list[str]:
-    """Say in sentences what was found."""
+    """Describe the findings in sentences."""
     leaks = [overlap for overlap in overlaps if overlap.verdict == "LEAK"]
     lines = [f"LEAK across {len(leaks)} of these boundaries" if leaks else "clean: nothing crosses a boundary"]
     for leak in leaks:

@@ -1,4 +1,4 @@
-"""The hospitals of a store: whose images protocol ``hospitals`` keeps unseen."""
+"""The hospitals of a store, of which protocol ``hospitals`` keeps one unseen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hospitals(stores: Mapping[str, Store]) -> Hospitals:
 
 
 def folds(stores: Mapping[str, Store]) -> list[str]:
-    """Return the hospitals that can be left out: those with masks to be scored on, if others have some to train on."""
+    """Return the hospitals that can be left out: those with masks, if another hospital has masks to train on."""
     usable = [
         hospital
         for hospital, datasets in hospitals(stores).items()

@@ -1,12 +1,12 @@
-"""How a split is drawn: protocols ``paper``, ``strict`` and ``hospitals``, and lists that others have published.
+"""How a split is drawn: protocols ``paper``, ``strict`` and ``hospitals``, and published lists.
 
 ``paper`` divides every data set at random by the counts of Table 1. ``strict`` divides it by the same shares but keeps
 images together that share a video or are near duplicates, and leaves out those that share either with unseen data.
 ``hospitals`` divides the data sets of all hospitals but one as ``strict`` does and keeps that one unseen, with all its
 data sets, whichever data sets the paper holds out. A data set whose images are frames of another one that is trained
-on (CVC-300 of CVC-ColonDB) is then in no part. All divide a data set that Table 1 does not divide by fractions. How a
-data set is divided depends on others only where they share such groups. Images without a mask serve for training
-alone, unlabelled.
+on (CVC-300 of CVC-ColonDB) is then in no part. All protocols divide a data set that is not in Table 1 by fractions.
+The division of a data set depends on other data sets only if they share such groups. Images without a mask are used
+only for training, unlabelled.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def import_lists(
     Args:
         stores: the data sets.
         lists: a text file for each (data set, part), one stem per line.
-        seed: 0 or more; orders train.
-        fractions: for data sets without a validation list.
+        seed: seed of the order of train, 0 or more.
+        fractions: shares of train, validation and test, for data sets without a validation list.
         unseen: data sets to hold out whole.
     """
     _check(stores, seed, [*unseen, *(name for name, _ in lists)])
