@@ -2,7 +2,7 @@
 
     python benchmarks/serve.py [--seconds 30] [--clients 8] [--size 256] [--run RUN]
 
-The model is the paper's UNet with weights of chance unless a run is given, the frame a JPEG of 622 x 529. Clients and
+The model is the paper's UNet with random weights unless a run is given, the frame a JPEG of 622 x 529. Clients and
 server share the machine. The exit code is 1 if a request fails or the memory is not flat.
 """
 

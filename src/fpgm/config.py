@@ -1,6 +1,6 @@
 """What a run is made of: typed, complete, readable; presets are functions.
 
-Configuration stops at the door: parts take plain arguments, never a config object.
+Parts of a run take plain arguments, never a config object.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def remount(disk: Path, options: str) -> None:
 
 
 def leave(disk: Path, free: int) -> None:
-    """Make the disk so small that so many bytes are free."""
+    """Shrink the disk until `free` bytes are left."""
     remount(disk, f"size={-(-(shutil.disk_usage(disk).used + free) // 4096) * 4}k")
 
 

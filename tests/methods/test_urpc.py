@@ -55,8 +55,8 @@ def test_check_2_without_weight_only_the_supervised_loss_is_left(
             depths = method.pyramid(image, generator())
         results = []
         for seed in (1, 2):
-            chance = generator(seed)
-            noise = [torch.randn(logits[labelled:].shape, generator=chance) for logits in depths]
+            draws = generator(seed)
+            noise = [torch.randn(logits[labelled:].shape, generator=draws) for logits in depths]
             fake = [torch.cat((logits[:labelled], other)) for logits, other in zip(depths, noise, strict=True)]
             monkeypatch.setattr(method, "pyramid", lambda *_, fake=fake: fake)
             results.append(float(sum(method.losses(batch, step()).values())))
@@ -79,7 +79,7 @@ def test_check_3_clean_passes_are_equal_and_of_full_size() -> None:
 
 
 def test_check_3_perturbed_passes_differ_in_the_coarse_depths_alone() -> None:
-    method, chance, image = urpc().train(), generator(), torch.rand(2, 3, 128, 128)
+    method, draws, image = urpc().train(), generator(), torch.rand(2, 3, 128, 128)
     norms = [module for module in method.modules() if isinstance(module, nn.BatchNorm2d)]
     for module in norms:
         module.momentum = 1.0  # one pass sets the statistics; with the first ones all positions are equally active
@@ -87,7 +87,7 @@ def test_check_3_perturbed_passes_differ_in_the_coarse_depths_alone() -> None:
     for module in (*norms, *(module for module in method.modules() if isinstance(module, nn.Dropout))):
         module.eval()
     with torch.no_grad():
-        first, second = method.pyramid(image, chance), method.pyramid(image, chance)
+        first, second = method.pyramid(image, draws), method.pyramid(image, draws)
     assert [torch.equal(*pair) for pair in zip(first, second, strict=True)] == [True, False, False, False]
 
 

@@ -67,7 +67,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-    except (OSError, UnicodeError) as error:  # the latter of a name that is none, such as a..b
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a host name, such as a..b
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"cannot listen on {host} port {port}: {reason}; try another --port or --host") from None
     return listener

@@ -1,4 +1,4 @@
-"""From a configuration to a trained run folder: the door at which configuration stops."""
+"""Train what a configuration says, from its data to a finished run folder."""
 
 from __future__ import annotations
 

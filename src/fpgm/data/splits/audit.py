@@ -43,7 +43,7 @@ class Shared(NamedTuple):
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: which of its images have a duplicate on the other, of how many; how many videos."""
+    """One side of a comparison: its images with a duplicate on the other side, its number of images and of videos."""
 
     place: Place
     images: tuple[str, ...] = ()
