@@ -6,9 +6,11 @@ A file is refused when it is cut short or of another kind.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -28,6 +30,22 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], kind: str, content: di
             save_file(plain, draft, {_HEADER: header})
         except SafetensorError as error:  # plain tensors can be written wherever a disk takes them
             raise OSError(f"{path} cannot be written ({error}); free some space and go on") from None
+
+
+def non_finite(tensors: Mapping[str, Tensor]) -> str:
+    """Name the tensors that have a value which is not finite, the first and how many more; nothing if none has."""
+    numbers = {name: value for name, value in tensors.items() if value.is_floating_point()}
+    bad = [name for name, value in numbers.items() if not bool(torch.isfinite(value.float()).all())]
+    return f"{bad[0]}{f' and {len(bad) - 1} more' if len(bad) > 1 else ''}" if bad else ""
+
+
+def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor of a file; the tensors themselves are not read."""
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (as below)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged or cut short ({error})") from None
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -84,6 +84,34 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         checkpoint.load(tmp_path / "pickle.safetensors", net, optimizer)
 
 
+def test_what_is_not_finite_is_not_written_and_the_file_that_is_there_stays(tmp_path: Path) -> None:
+    path = tmp_path / "c.safetensors"
+    net, optimizer = parts()
+    checkpoint.save(path, net, optimizer, {})
+    before = path.read_bytes()
+    good = {name: value.clone() for name, value in net.state_dict().items()}
+    with torch.no_grad():
+        net.net[0].weight[0] = torch.nan
+    with pytest.raises(ValueError, match=r"has diverged: the values of method.net.0.weight are not finite"):
+        checkpoint.save(path, net, optimizer, {})
+    net.load_state_dict(good)
+    optimizer.state[net.net[0].weight]["exp_avg_sq"][0] = torch.inf
+    with pytest.raises(ValueError, match=r"the values of optimizer.main.0.exp_avg_sq are not finite"):
+        checkpoint.save(path, net, optimizer, {})
+    assert path.read_bytes() == before and [path] == list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, optimizer = parts()
+    with torch.no_grad():
+        net.net[0].weight[0] = torch.nan
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "non_finite", lambda tensors: "")  # as it was before
+        checkpoint.save(tmp_path / "c.safetensors", net, optimizer, {})
+    with pytest.raises(ValueError, match=r"c\.safetensors is of a training that has diverged: .*net\.0\.weight"):
+        checkpoint.load(tmp_path / "c.safetensors", net, optimizer)
+
+
 def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
     net, optimizer = parts()
     checkpoint.save(tmp_path / "c.safetensors", net, optimizer, {})

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fpgm._version import __version__
+from fpgm.data.pictures import MAX_SIZE, MIN_SIZE
 
 CARD = "model.json"
 
@@ -88,7 +89,7 @@ class ModelCard(BaseModel):
     package_version: str = __version__
     net: str
     arguments: dict[str, Any]
-    size: int
+    size: int = Field(ge=MIN_SIZE, le=MAX_SIZE)
     values: Literal["0 to 1"] = "0 to 1"
     classes: tuple[str, ...] = ("background", "polyp")
     training: dict[str, Any]

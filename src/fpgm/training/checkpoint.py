@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from fpgm.methods import Method
-from fpgm.tensors import read_tensors, write_tensors
+from fpgm.tensors import non_finite, read_tensors, write_tensors
 
 FORMAT = "fpgm-checkpoint-1"
 
@@ -17,7 +17,7 @@ FORMAT = "fpgm-checkpoint-1"
 def save(
     path: Path, method: Method, optimizer: Optimizer, record: dict[str, Any], average: nn.Module | None = None
 ) -> None:
-    """Write everything a run needs to go on.
+    """Write everything a run needs to go on; what is not finite is refused, and the file that is there stays.
 
     Args:
         path: file to write.
@@ -35,6 +35,11 @@ def save(
             for name, value in entries.items():
                 target = tensors if isinstance(value, Tensor) else scalars
                 target[f"optimizer.{owner}.{number}.{name}"] = value
+    if bad := non_finite(tensors):
+        raise ValueError(
+            f"the training has diverged: the values of {bad} are not finite. Lower optimizer.lr or use --precision "
+            "32-true; what was saved before is intact"
+        )
     write_tensors(path, tensors, FORMAT, {"scalars": scalars, "record": record})
 
 
@@ -43,6 +48,8 @@ def load(
 ) -> dict[str, Any]:
     """Put a checkpoint's state into method, averaged predictor and, if given, optimisers; return its record."""
     tensors, content = read_tensors(path, FORMAT)
+    if bad := non_finite(tensors):
+        raise ValueError(f"{path} is of a training that has diverged: the values of {bad} are not finite")
     _load_module(path, method, tensors, "method")
     if average is not None:
         _load_module(path, average, tensors, "average")
