@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from fpgm._version import __version__
-from fpgm.files import atomic_path
+from fpgm.files import atomic_path, check_inside, parse_json
 
 _HEADER = "fpgm"  # one entry: of several the order on the disk would be random, and with it the file's hash
 
@@ -52,11 +52,12 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     """Read what `write_tensors` wrote, refusing anything else."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    check_inside(path, path.parent)
     try:
         with safe_open(path, "pt") as file:
-            header = json.loads((file.metadata() or {}).get(_HEADER, "{}"))
+            header = parse_json((file.metadata() or {}).get(_HEADER, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a mapping)
-    except (SafetensorError, json.JSONDecodeError) as error:
+    except (SafetensorError, ValueError) as error:
         raise ValueError(f"{path} is damaged or cut short ({error})") from None
     found = header.get("format") if isinstance(header, dict) else None
     if found != kind or "content" not in header:

@@ -118,7 +118,10 @@ def _settings(parameter: Parameter, hint: Any, option: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {"type": hint}
     members = [kind for kind in (hint, *get_args(hint)) if get_origin(kind) is list]
     if members:
-        settings = {"type": get_args(members[0])[0], "nargs": "+"}
+        (member,) = get_args(members[0])
+        settings = {"type": member, "nargs": "+"}
+        if get_origin(member) is Literal:
+            settings |= {"type": str, "choices": get_args(member)}
         if option:
             settings["action"] = "extend"  # an option given twice has the values of both
     settings["metavar"] = None if get_origin(hint) is Literal else parameter.name.upper()

@@ -36,6 +36,8 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
 
 def _read(paths: list[Path]) -> tuple[list[Result], list[str]]:
     """Read all runs at or below the paths, each once, and say what could not be read."""
+    from fpgm.report.reading.groups import grouped
+    from fpgm.report.reading.studies import studies
     from fpgm.runs.folder import find_runs
     from fpgm.runs.results import read_result
 
@@ -48,7 +50,11 @@ def _read(paths: list[Path]) -> tuple[list[Result], list[str]]:
             problems.append(str(error))
     for folder in folders.values():
         try:
-            results.append(read_result(folder))
+            result = read_result(folder)
+            studies(grouped([result]))
+            results.append(result)
         except (ValueError, OSError) as error:
             problems.append(str(error))
+        except Exception as error:  # one run must not stop the others, whatever is broken in it
+            problems.append(f"{folder} cannot be reported ({type(error).__name__}: {error}): copy or make it again")
     return results, problems

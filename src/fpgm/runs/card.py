@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fpgm._version import __version__
 from fpgm.data.pictures import MAX_SIZE, MIN_SIZE
+from fpgm.files import check_inside, read_file
 
 CARD = "model.json"
 
@@ -99,7 +100,11 @@ class ModelCard(BaseModel):
 
 def model_folder(path: Path) -> Path:
     """Return the model folder of a run folder, or the folder itself."""
-    return path / "model" if (path / "model").is_dir() else path
+    below = path / "model"
+    if not below.is_dir():
+        return path
+    check_inside(below, path)
+    return below
 
 
 def read_card(folder: Path) -> ModelCard:
@@ -107,7 +112,7 @@ def read_card(folder: Path) -> ModelCard:
     path = folder / CARD
     if not path.is_file():
         raise FileNotFoundError(f"{folder} holds no model: there is no {CARD}; has the training come to its end?")
-    return parse_card(path.read_bytes(), str(path))
+    return parse_card(read_file(path), str(path))
 
 
 def parse_card(text: str | bytes, source: str) -> ModelCard:
