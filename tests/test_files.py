@@ -57,7 +57,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_lock_that_is_a_link_is_refused_and_what_it_points_to_stays(folder: Path) -> None:
     (folder / LOCK).symlink_to(folder.parent / "secret")
-    with pytest.raises(ValueError, match=r"run\.lock is a link, and not a file of ours: delete it"), sole_writer(folder):
+    with (
+        pytest.raises(ValueError, match=r"run\.lock is a link, and not a file of ours: delete it"),
+        sole_writer(folder),
+    ):
         pass
     assert (folder.parent / "secret").read_text() == "secret"
 
@@ -139,9 +142,11 @@ def test_names_that_are_names(name: str) -> None:
     assert check_name(name, "it") == name
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "C:x", "a\0", "a\nb", "~x", "-rf", "=1", "\udcff", "x" * 101])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "a\\b", "C:x", "a\0", "a\nb", "~x", "-rf", "=1", "\udcff", "x" * 101]
+)
 def test_names_that_lead_elsewhere(name: str) -> None:
-    with pytest.raises(ValueError, match="^the split is .*: a name has 1 to 100 letters"):
+    with pytest.raises(ValueError, match=r"^the split is .*: a name has 1 to 100 letters"):
         check_name(name, "the split")
 
 

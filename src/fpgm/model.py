@@ -57,7 +57,7 @@ def load_model(path: Path) -> tuple[nn.Module, ModelCard]:
     weights, content = read_tensors(folder / WEIGHTS, FORMAT)
     if bad := non_finite(weights):
         raise ValueError(
-            f"{folder / WEIGHTS} is of a training that has diverged: the values of {bad} are not finite. Train it again "
+            f"{folder / WEIGHTS} is of a training that has diverged: the values of {bad} are not finite. Train again "
             "with a lower optimizer.lr, or use another model"
         )
     if content != _content(card):

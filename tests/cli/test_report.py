@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import zipfile
@@ -90,7 +91,9 @@ def changed(run: Path, name: str, old: str, new: str) -> None:
     (run / name).write_text(text.replace(old, new))
 
 
-BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghi"))
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghi")
+)
 BREAKS: dict[str, Callable[[Path], object]] = {
     "preset": lambda run: changed(run, "config.yaml", "preset: mini", "preset: /../../../../../../tmp/x"),
     "split": lambda run: changed(run, "evaluation/evaluation.json", "paper-0", "../../../../x"),
@@ -138,3 +141,21 @@ def test_a_name_is_no_formula_in_a_table(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     assert report(tmp_path / "out", Path("=cmd")) == 0
     assert ",'=cmd" in (tmp_path / "out" / "tables" / "runs.csv").read_text()
+
+
+def test_a_bracket_in_a_path_is_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(tmp_path / "[/out]", run(tmp_path / "[/run]")) == 0
+    assert f"open {tmp_path / '[/out]'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "text"),
+    [
+        ({"PYTHONOPTIMIZE": "2"}, 2, "fpgm: the help texts are missing, PYTHONOPTIMIZE=2"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, 0, "device of the network: auto"),
+    ],
+)
+def test_help_in_unusual_surroundings(variables: dict[str, str], code: int, text: str) -> None:
+    words = [sys.executable, "-m", "fpgm", "predict", "--help"]
+    done = subprocess.run(words, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
+    assert done.returncode == code and text in done.stdout + done.stderr and "Traceback" not in done.stderr

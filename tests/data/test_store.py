@@ -284,7 +284,10 @@ GIANT = (10**9, S, S, 3)
     [
         (linked("images", h5py.SoftLink("/other")), "images is a link"),
         (linked("masks", h5py.ExternalLink("elsewhere.h5", "/masks")), "masks is a link"),
-        (replaced("images", (7, S, S, 3), "u1", external=[("elsewhere", 0, 7 * S * S * 3)]), "images is kept in another"),
+        (
+            replaced("images", (7, S, S, 3), "u1", external=[("elsewhere", 0, 7 * S * S * 3)]),
+            "images is kept in another",
+        ),
         (replaced("images", GIANT, "u1", chunks=(1, S, S, 3)), r"images are .*which a file of .* bytes does not hold"),
         (replaced("images", (7, S, S, 3), "u1", chunks=(1, S, S, 3), compression="gzip"), "images are"),
         (replaced("masks", (3, S, S), "u1", chunks=(1, S, S)), r"masks is \(3, 16, 16\), expected \(7, 16, 16\)"),

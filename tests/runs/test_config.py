@@ -125,7 +125,7 @@ def test_a_setting_that_leads_elsewhere_is_refused(key: str, name: str, tmp_path
 def test_a_number_of_steps_that_is_none_is_refused(value: object, tmp_path: Path) -> None:
     record: dict[str, Any] = {"method": "fpgm", "preset": "mini", "data": {"store": "s", "split": "a", "labeled": "5%"}}
     write_config(tmp_path / "config.yaml", {**record, "train": {"iterations": value, "seed": 0}})
-    with pytest.raises(ValueError, match="train.iterations is .*not a whole number"):
+    with pytest.raises(ValueError, match=r"train.iterations is .*not a whole number"):
         read_config(tmp_path)
 
 

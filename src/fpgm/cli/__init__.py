@@ -7,6 +7,7 @@ A ``ValueError`` or ``OSError`` is the user's to mend: it is shown as one senten
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -62,6 +63,11 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 done with problems, 2 refused."""
+    if sys.flags.optimize > 1:
+        print("fpgm: the help texts are missing, PYTHONOPTIMIZE=2 or -OO takes them away: use 1 or -O", file=sys.stderr)
+        return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without such a letter shows a question mark
     parsed = build_parser().parse_args(list(sys.argv[1:] if arguments is None else arguments))
     command: Any = COMMANDS
     while isinstance(command, dict):

@@ -23,7 +23,7 @@ from fpgm.data.catalog import CATALOG, find
 from fpgm.data.manifest import MAKE, MANIFEST, ImageRow, Manifest
 from fpgm.data.names import natural
 from fpgm.data.pictures import check_size
-from fpgm.files import NO_ROOM, atomic_path, check_inside, check_name, file_sha256
+from fpgm.files import NO_ROOM, atomic_path, check_inside, check_name, file_sha256, sole_writer
 
 Pixels = NDArray[np.uint8]
 Indices = Sequence[int] | NDArray[np.integer]
@@ -119,6 +119,11 @@ class Store:
         sizes: NDArray[np.int32] = self._data["source_size"][:]
         return sizes
 
+    def is_changed(self) -> bool:
+        """Whether the file is not as it was written; a store of an earlier release does not say, and is not."""
+        known = self.manifest.data_sha256
+        return bool(known) and file_sha256(self.folder / DATA) != known
+
     def images(self, indices: Indices) -> Pixels:
         """Read images in any order, repeats allowed: (n, S, S, 3)."""
         return self._read("images", _rows(indices))
@@ -200,12 +205,14 @@ def write_store(
 ) -> Manifest:
     """Write a data set to its folder, replacing what is there once all is done; equal records give equal bytes.
 
+    A folder that another process writes to is refused.
+
     Args:
         folder: ``STORE/<data set>``.
         records: in the order in which they are kept; read one by one, never all in memory.
         describe: makes the manifest from the rows of all records, when they are known.
     """
-    with atomic_path(folder / MANIFEST) as card, atomic_path(folder / DATA) as draft:
+    with sole_writer(folder), atomic_path(folder / MANIFEST) as card, atomic_path(folder / DATA) as draft:
         with draft.open("wb") as empty:
             _reserve(empty.fileno(), 0, 0)
         with h5py.File(draft, "w", libver=_LIBVER, rdcc_nbytes=_CACHE) as file:

@@ -40,7 +40,10 @@ def network_shapes(name: str, /, **arguments: Any) -> Shapes:
             raise ValueError(f"it has more than {MOST_PARTS:,} parts")
 
     with ExitStack() as held:
-        for register in (hooks.register_module_module_registration_hook, hooks.register_module_parameter_registration_hook):
+        for register in (
+            hooks.register_module_module_registration_hook,
+            hooks.register_module_parameter_registration_hook,
+        ):
             held.callback(register(count).remove)
         held.enter_context(torch.device("meta"))
         held.enter_context(_NumbersOnCpu())

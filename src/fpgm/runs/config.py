@@ -73,7 +73,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Read a value with all that is in it."""
-        event: Any = self.peek_event()
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # it has no types
         if event.anchor is not None:
             raise ValueError("an anchor or alias, & or *, which our files do not have")
         self.depth += 1

@@ -107,11 +107,12 @@ class Trainer:
         """Continue from the last checkpoint of the run folder."""
         try:
             record = checkpoint.load(self.last, self.method, self.optimizer, self.average)
+            progress = checkpoint.read_progress(self.last, record, self.iterations)
         except ValueError as error:
             others = sorted(path.name for path in self.last.parent.glob("best*.safetensors"))
             advice = f"or copy {' or '.join(others)} over it to go on from there" if others else "nothing else is lost"
             raise ValueError(f"{error}. Delete it to begin anew, {advice}") from None
-        self.next_step, self.best_score = record["next_step"], record["best"]
+        self.next_step, self.best_score = progress
 
     def restore(self, path: Path) -> None:
         """Put back the weights of a checkpoint, to use them and not to go on."""
@@ -215,9 +216,7 @@ class Trainer:
     def save(self, path: Path) -> None:
         """Write a checkpoint, on rank zero."""
         record = {"next_step": self.next_step, "best": self.best_score}
-        on_rank_zero(
-            self.fabric, lambda: checkpoint.save(path, self.method, self.optimizer, record, self.average)
-        )
+        on_rank_zero(self.fabric, lambda: checkpoint.save(path, self.method, self.optimizer, record, self.average))
 
     def _due(self, every: int) -> bool:
         return self.next_step % every == 0 or self.next_step == self.iterations
