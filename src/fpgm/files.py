@@ -106,7 +106,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
             raise ValueError(f"another process is writing to {folder}: wait until it has ended, or stop it first")
         for entry in folder.iterdir():
             check_inside(entry, folder)
-        for draft in list(folder.rglob(".*.part")):
+        for draft in [path for path in folder.rglob(".*.part") if not path.is_dir()]:
             draft.unlink(missing_ok=True)
         yield
 

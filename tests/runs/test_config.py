@@ -108,7 +108,7 @@ def test_a_value_in_two_places_is_written_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["preset", "method", "data.split", "data.labeled"])
-@pytest.mark.parametrize("name", ["../x", "/tmp/x", "..", "", "a\nb", "a\\b", "=1+1", "x" * 101])
+@pytest.mark.parametrize("name", ["../x", "a/b", "..", "", "a\nb", "a\\b", "=1+1", "x" * 101])
 def test_a_setting_that_leads_elsewhere_is_refused(key: str, name: str, tmp_path: Path) -> None:
     record: dict[str, Any] = {"method": "fpgm", "preset": "mini", "data": {"store": "s", "split": "a", "labeled": "5%"}}
     record["train"] = {"iterations": 2, "seed": 0}

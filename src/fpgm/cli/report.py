@@ -21,6 +21,7 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
         out: folder to write to.
     """
     from fpgm.cli.terminal import console
+    from fpgm.files import sole_writer
     from fpgm.report.pages.report import write_report
 
     results, problems = _read(runs)
@@ -28,7 +29,8 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
         print(f"fpgm: left out: {problem}", file=sys.stderr)
     if not results:
         raise ValueError("there is nothing to report: none of these is a run that was evaluated with `fpgm evaluate`")
-    page = write_report(results, problems, out)
+    with sole_writer(out):
+        page = write_report(results, problems, out)
     text = f"{len(results)} run{'s' * (len(results) > 1)} read, {len(problems)} left out; open {page}"
     console().print(text, highlight=False, soft_wrap=True)
     return int(bool(problems))

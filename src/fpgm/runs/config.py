@@ -59,7 +59,8 @@ def read_config(run: Path) -> dict[str, Any]:
     if wrong := [name for name, section in sections.items() if not isinstance(section, Mapping)]:
         raise ValueError(f"{path} is not the configuration of a run: {wrong[0]} is not a section")
     for key in _NAMES:
-        check_name(flat[key], f"{key} in {path}")
+        if key != "data.split" or not Path(str(flat[key])).is_absolute():  # as the store may be, which is only read
+            check_name(flat[key], f"{key} in {path}")
     for key in _NUMBERS:
         if type(flat[key]) is not int:
             raise ValueError(f"{path} is not the configuration of a run: {key} is {flat[key]!r}, not a whole number")
