@@ -96,6 +96,16 @@ def test_masks_have_no_gradient_and_the_size_of_the_image(pool: Pool) -> None:
     assert masks.shape == (3, 64, 64) and masks.dtype == np.bool_
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_logits_that_are_not_finite_give_no_mask(pool: Pool, value: float) -> None:
+    class Lost(nn.Module):
+        def forward(self, image: Tensor) -> Tensor:
+            return torch.full((len(image), 2, *image.shape[2:]), value)
+
+    with pytest.raises(ValueError, match=r"not finite.*lower optimizer\.lr"):
+        evaluate(Lost(), pool, device=torch.device("cpu"))
+
+
 @given(st.integers(2, 4), st.integers(0, 2**32 - 1))
 def test_the_mask_is_where_the_most_likely_class_is_not_the_background(classes: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

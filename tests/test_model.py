@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 import torch
 
-from fpgm.model import load_model, save_model
+from fpgm.model import FORMAT, WEIGHTS, load_model, save_model
 from fpgm.nets import UNet
 from fpgm.nets.statistics import blend
-from fpgm.runs.card import ModelCard, Statistics
+from fpgm.runs.card import CARD, ModelCard, Statistics
+from fpgm.tensors import write_tensors
 
 SMALL = {"channels": [4, 4, 4, 4, 4]}
 
@@ -111,3 +113,48 @@ def test_statistics_that_cannot_be_are_refused(folder: Path, statistics: dict[st
     (folder / "model.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"model\.json is not the card .*: statistics"):
         load_model(folder)
+
+
+def change_card(folder: Path, **values: object) -> None:
+    record = json.loads((folder / CARD).read_text())
+    (folder / CARD).write_text(json.dumps({**record, **values}))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(folder: Path, tmp_path: Path, value: float) -> None:
+    net, card = load_model(folder)
+    with torch.no_grad():
+        next(net.parameters())[0, 0, 0, 0] = value
+    with pytest.raises(ValueError, match=r"cannot be saved: the values of encoder.* are not finite"):
+        save_model(tmp_path / "other", net, card)
+    assert not (tmp_path / "other").exists()
+    write_tensors(folder / WEIGHTS, net.state_dict(), FORMAT, {})
+    change_card(folder, weights_sha256=hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest())
+    with pytest.raises(ValueError, match=r"has diverged: the values of encoder.* are not finite"):
+        load_model(folder)
+
+
+def test_a_card_of_a_giant_network_is_refused_before_it_takes_memory(folder: Path) -> None:
+    change_card(folder, arguments={"channels": [400_000] * 5})
+    with pytest.raises(ValueError, match="does not fit the network"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("size", [0, -1, 10**9])
+def test_a_card_of_giant_images_is_refused(folder: Path, size: int) -> None:
+    change_card(folder, size=size)
+    with pytest.raises(ValueError, match=r"model\.json is not the card .*: size"):
+        load_model(folder)
+
+
+def test_weights_that_a_card_wants_to_download_are_those_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from monai.networks.nets import FlexibleUNet
+
+    monkeypatch.setattr("socket.socket", None)  # whoever asks for a connection fails
+    arguments = {"backbone": "efficientnet-b0", "decoder_channels": [4, 4, 4, 4, 4]}
+    net = FlexibleUNet(spatial_dims=2, in_channels=3, out_channels=2, **arguments)
+    card = ModelCard(net="monai:FlexibleUNet", arguments={**arguments, "pretrained": True}, size=32, training={})
+    save_model(tmp_path, net, card)
+    assert all(torch.equal(value, net.state_dict()[key]) for key, value in load_model(tmp_path)[0].state_dict().items())

@@ -16,7 +16,7 @@ from fpgm._version import __version__
 from fpgm.methods import METHODS
 from fpgm.methods.arguments import STRICT, Arguments, explain
 from fpgm.methods.arguments import arguments_model as model_of
-from fpgm.runs.config import flatten, read_yaml, write_config
+from fpgm.runs.config import flatten, load_yaml, read_yaml, write_config
 
 Preset = Literal["paper", "mini"]
 Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
@@ -100,7 +100,7 @@ class RunConfig(Part):
     @classmethod
     def load(cls, path: Path) -> RunConfig:
         """Read a run's `config.yaml`."""
-        record = read_yaml(path.read_bytes(), str(path))
+        record = load_yaml(path)
         if not isinstance(record, dict) or str(record.get("method")) not in METHODS:
             raise ValueError(f"{path} is not the configuration of a run: it names no method of this version")
         return _build({key: value for key, value in record.items() if key != "departs"}, str(path))

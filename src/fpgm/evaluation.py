@@ -45,6 +45,16 @@ Mask = NDArray[np.bool_]
 Advance = Callable[[str, int, int], None]
 
 
+class NonFiniteOutput(ValueError):
+    """A network gave a value that is not finite, of which no mask can be made."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the network gives values that are not finite, of which no mask can be made: its training has diverged. "
+            "Train it again with a lower optimizer.lr or with --precision 32-true"
+        )
+
+
 class Scored(NamedTuple):
     """A row, and the predicted mask (S, ceil(S / 8)) with eight pixels in a byte."""
 
@@ -66,6 +76,8 @@ def predict_masks(predictor: nn.Module, images: NDArray[np.uint8], device: torch
     with torch.no_grad():
         batch = torch.from_numpy(images).to(device).permute(0, 3, 1, 2).float().div_(255)
         logits = predictor(batch)
+        if not bool(torch.isfinite(logits).all()):
+            raise NonFiniteOutput
         masks: Mask = (logits[:, 1:].amax(1) > logits[:, 0]).cpu().numpy()  # argmax takes 90 times as long on a CPU
     return masks
 

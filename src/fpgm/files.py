@@ -1,17 +1,33 @@
-"""Writing files so that a reader never meets half of one, writing them alone, and knowing them again."""
+"""Writing files so that a reader never meets half of one, writing them alone, and knowing them again.
+
+And the rules for files that came from others: `read_file` and `check_inside` for where they are, `parse_json` for how
+deep they go, `check_name` for a text in them that becomes a part of a path, `csv_cell` for one that becomes a cell.
+"""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import re
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LOCK = ".run.lock"
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # open a pipe without waiting for whoever writes to it
+MOST_BYTES = 2**28  # of a file of text
+MOST_DEPTH = 64  # of lists and objects in each other
+MOST_LETTERS = 100  # of a name
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # of JSON
+_NO_FIRST = (".", "~", "=", "+", "-", "@")  # of names: hidden files, homes, formulas and options
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet computes
 
 
 @contextmanager
@@ -67,7 +83,7 @@ def claim(path: Path) -> Iterator[bool]:
     which has no such lock, nobody is kept out.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    with _open_lock(path) as file:
         free = True
         if sys.platform != "win32":
             import fcntl
@@ -80,21 +96,100 @@ def claim(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def sole_writer(run: Path) -> Iterator[None]:
-    """Keep other processes from writing to a run folder, and clear away the drafts that killed ones left there."""
-    with claim(run / ".run.lock") as free:
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a folder, and clear away the drafts that killed ones left there.
+
+    A folder with a link out of it is refused: what is written through the link would land elsewhere.
+    """
+    with claim(folder / LOCK) as free:
         if not free:
-            raise ValueError(f"another process is writing to {run}: wait until it has ended, or stop it first")
-        for draft in (*run.glob(".*.part"), *run.glob("*/.*.part")):
+            raise ValueError(f"another process is writing to {folder}: wait until it has ended, or stop it first")
+        for entry in folder.iterdir():
+            check_inside(entry, folder)
+        for draft in [path for path in folder.rglob(".*.part") if not path.is_dir()]:
             draft.unlink(missing_ok=True)
         yield
+
+
+def check_inside(path: Path, folder: Path) -> None:
+    """Refuse a path that leads out of a folder by a link."""
+    root, real = os.path.realpath(folder), os.path.realpath(path)
+    if os.path.commonpath([root, real]) != root:
+        raise ValueError(f"{path} is a link out of {folder}: put the file or folder itself in its place")
+
+
+def read_file(path: Path, within: Path | None = None, most: int = MOST_BYTES) -> bytes:
+    """Read a file that may have come from others.
+
+    A link out of its folder, what is not a regular file (a pipe would never end), and what is too large are refused.
+
+    Args:
+        path: the file.
+        within: folder that it must not lead out of; the one it is in if not given.
+        most: largest number of bytes.
+    """
+    check_inside(path, within or path.parent)
+    with os.fdopen(os.open(path, os.O_RDONLY | _AT_ONCE), "rb") as file:
+        information = os.fstat(file.fileno())
+        if not stat.S_ISREG(information.st_mode):
+            raise ValueError(f"{path} is not a regular file: put one in its place")
+        if information.st_size > most:
+            raise ValueError(f"{path} has {information.st_size:,} bytes, and no file of its kind has over {most:,}")
+        return file.read()
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse UTF-8 JSON; what is no JSON, or nested deeper than `MOST_DEPTH`, is a ValueError with the reason."""
+    plain = text.decode() if isinstance(text, bytes) else text
+    depth = 0
+    for bracket in re.findall(r"[][{}]", _STRING.sub("", plain)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > MOST_DEPTH:
+            raise ValueError(f"nested deeper than {MOST_DEPTH} levels")
+    return json.loads(plain)
+
+
+def check_name(name: object, what: str) -> str:
+    """Return a text that may become a part of a file's name; refuse one that leads elsewhere or is none.
+
+    Args:
+        name: the text, as it was read.
+        what: what it names and where it stands, for the message.
+    """
+    text = str(name)
+    plain = 0 < len(text) <= MOST_LETTERS and text.isprintable()
+    if not plain or text.startswith(_NO_FIRST) or set(text) & set("/\\:"):
+        raise ValueError(
+            f"{what} is {text[:40]!r}: a name has 1 to {MOST_LETTERS} letters, none of them / \\ or :, and begins with "
+            f"none of {' '.join(_NO_FIRST)}"
+        )
+    return text
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a value for a CSV file: a text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    if isinstance(value, str) and value.startswith(_FORMULA) and not re.fullmatch(r"[-+][0-9.]+(e[-+]?[0-9]+)?", value):
+        return f"'{value}"
+    return value
 
 
 def file_sha256(path: Path) -> str:
     """Return the hash of a file's bytes."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _open_lock(path: Path) -> IO[bytes]:
+    """Open a lock file for writing and leave its content alone; a link is not followed."""
+    flags = os.O_RDWR | os.O_CREAT | _AT_ONCE | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "rb+", buffering=0)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path} is a link, and not a file of ours: delete it") from None
+        raise
 
 
 def _umask() -> int:

@@ -6,16 +6,18 @@ Neither training code nor data is needed to use it.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from fpgm.files import file_sha256
 from fpgm.nets import build
+from fpgm.nets.shapes import network_shapes
 from fpgm.nets.statistics import blend
 from fpgm.runs.card import CARD, ModelCard, model_folder, read_card
 from fpgm.runs.writing import write_model_record
-from fpgm.tensors import read_tensors, write_tensors
+from fpgm.tensors import non_finite, read_tensors, tensor_shapes, write_tensors
 
 WEIGHTS = "model.safetensors"
 FORMAT = "fpgm-weights-1"
@@ -24,7 +26,7 @@ FORMAT = "fpgm-weights-1"
 def save_model(folder: Path, net: nn.Module, card: ModelCard, *, base: Path | None = None) -> ModelCard:
     """Write the weights, then ``model.json`` with their hash and ``MODEL_CARD.md``, and return the card.
 
-    The hash also covers the share of an image's own statistics.
+    The hash also covers the share of an image's own statistics. Weights that are not finite are refused.
 
     Args:
         folder: model folder to write.
@@ -32,6 +34,8 @@ def save_model(folder: Path, net: nn.Module, card: ModelCard, *, base: Path | No
         card: content of ``model.json``, without the hash.
         base: run folder or model folder that the model was adapted from, if it was.
     """
+    if bad := non_finite(net.state_dict()):
+        raise ValueError(f"this network cannot be saved: the values of {bad} are not finite; lower optimizer.lr")
     write_tensors(folder / WEIGHTS, net.state_dict(), FORMAT, _content(card))
     complete = card.model_copy(update={"weights_sha256": file_sha256(folder / WEIGHTS)})
     write_model_record(folder, complete, base)
@@ -41,27 +45,47 @@ def save_model(folder: Path, net: nn.Module, card: ModelCard, *, base: Path | No
 def load_model(path: Path) -> tuple[nn.Module, ModelCard]:
     """Return the network of a run folder or model folder, in evaluation mode, and its card.
 
-    Batch norm uses an image's own statistics to the share that the card says. A file that was changed, cut short, or
-    does not belong to the card is refused.
+    Batch norm uses an image's own statistics to the share that the card says. A file that was changed, cut short, does
+    not belong to the card or has weights that are not finite is refused, before it takes the memory of a network.
     """
     folder = model_folder(path)
     card = read_card(folder)
     if file_sha256(folder / WEIGHTS) != card.weights_sha256:
         raise ValueError(f"{folder / WEIGHTS} is not the file that {CARD} describes: copy the whole folder again")
+    arguments = _offline(card.arguments)
+    _check_shapes(folder, card.net, arguments)
     weights, content = read_tensors(folder / WEIGHTS, FORMAT)
+    if bad := non_finite(weights):
+        raise ValueError(
+            f"{folder / WEIGHTS} is of a training that has diverged: the values of {bad} are not finite. Train again "
+            "with a lower optimizer.lr, or use another model"
+        )
     if content != _content(card):
         raise ValueError(
             f"{folder / WEIGHTS} was not saved for the share of an image's own statistics that {CARD} says, "
             f"{card.statistics.own:g}: copy the whole folder again"
         )
-    net = build(card.net, **card.arguments)
-    try:
-        net.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ValueError(f"{folder / WEIGHTS} does not fit the network of {CARD}: {error}") from None
+    net = build(card.net, **arguments)
+    net.load_state_dict(weights)
     if card.statistics.own:
         net = blend(net, card.statistics.own)
     return net.eval(), card
+
+
+def _offline(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a network whose weights are in our file: it has no others to download."""
+    return {**arguments, "pretrained": False} if "pretrained" in arguments else arguments
+
+
+def _check_shapes(folder: Path, net: str, arguments: dict[str, Any]) -> None:
+    """Refuse weights that are not those of the card's network."""
+    expected, found = network_shapes(net, **arguments), tensor_shapes(folder / WEIGHTS)
+    if expected != found:
+        name = next(key for key in (*expected, *found) if expected.get(key) != found.get(key))
+        raise ValueError(
+            f"{folder / WEIGHTS} does not fit the network of {CARD}: {name} is {found.get(name, 'not there')}, the "
+            f"network has {expected.get(name, 'no such part')}; copy the whole folder again"
+        )
 
 
 def _content(card: ModelCard) -> dict[str, float]:

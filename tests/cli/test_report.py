@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import sys
+import zipfile
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fpgm.cli import main
-from tests.report.making import bars, write_run
+from tests.report.making import bars, write_run, write_store
 
 KVASIR = "Kvasir-SEG"
 
@@ -77,3 +83,79 @@ sys.exit(main(["report", {str(tmp_path / "runs")!r}, "--out", {str(tmp_path / "o
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "index.html").is_file()
+
+
+def changed(run: Path, name: str, old: str, new: str) -> None:
+    text = (run / name).read_text()
+    assert old in text
+    (run / name).write_text(text.replace(old, new))
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghi")
+)
+BREAKS: dict[str, Callable[[Path], object]] = {
+    "preset": lambda run: changed(run, "config.yaml", "preset: mini", "preset: /../../../../../../tmp/x"),
+    "split": lambda run: changed(run, "evaluation/evaluation.json", "paper-0", "../../../../x"),
+    "protocol": lambda run: changed(run, "evaluation/evaluation.json", '"protocol": "paper"', '"protocol": "/tmp/x"'),
+    "aliases": lambda run: (run / "config.yaml").write_text(BOMB),
+    "steps": lambda run: changed(run, "config.yaml", "iterations: 100", "iterations: [many]"),
+    "arguments": lambda run: changed(run, "config.yaml", "freq:", "freak:"),
+    "metrics": lambda run: changed(run, "metrics.csv", "50,0.5", "50,half"),
+    "metrics bytes": lambda run: (run / "metrics.csv").write_bytes(b"\xff\0" * 99),
+    "metrics long": lambda run: (run / "metrics.csv").write_text("step,sup\n" + "x" * 200_000),
+    "metrics link": lambda run: ((run / "metrics.csv").unlink(), (run / "metrics.csv").symlink_to("/etc/passwd")),
+    "deep": lambda run: (run / "evaluation" / "evaluation.json").write_text("[" * 10**6),
+    "deep card": lambda run: (run / "model" / "model.json").write_text('{"a":' * 10**5),
+    "size": lambda run: changed(run, "evaluation/evaluation.json", '"size": 16', f'"size": {10**400}'),
+}
+
+
+@pytest.mark.parametrize("kind", BREAKS)
+def test_whatever_is_broken_in_a_run_the_others_are_reported(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path / "runs" / "good")
+    BREAKS[kind](run(tmp_path / "runs" / "bad", seed=1))
+    before = {path for path in tmp_path.rglob("*") if "out" not in path.parts}
+    assert report(tmp_path / "out", tmp_path / "runs") == 1
+    told = capsys.readouterr()
+    assert "1 run read, 1 left out" in told.out and "bad" in told.err and "Traceback" not in told.err
+    assert before == {path for path in tmp_path.rglob("*") if tmp_path / "out" not in (path, *path.parents)}
+
+
+def test_masks_that_are_broken_are_left_out(tmp_path: Path) -> None:
+    write_store(tmp_path / "store", KVASIR, bars(8, 8))
+    bad = run(tmp_path / "bad", store=tmp_path / "store")
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**15, 16, 2)})
+    with zipfile.ZipFile(bad / "evaluation" / f"{KVASIR}.npz", "w") as file:
+        file.writestr("masks.npy", header.getvalue())
+    assert report(tmp_path / "out", bad) == 0
+    assert "No pictures of Kvasir-SEG" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_a_name_is_no_formula_in_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "=cmd"
+    run(folder)
+    monkeypatch.chdir(tmp_path)
+    assert report(tmp_path / "out", Path("=cmd")) == 0
+    assert ",'=cmd" in (tmp_path / "out" / "tables" / "runs.csv").read_text()
+
+
+def test_a_bracket_in_a_path_is_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(tmp_path / "[/out]", run(tmp_path / "[/run]")) == 0
+    assert f"open {tmp_path / '[/out]'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "text"),
+    [
+        ({"PYTHONOPTIMIZE": "2"}, 2, "fpgm: the help texts are missing, PYTHONOPTIMIZE=2"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, 0, "device of the network: auto"),
+    ],
+)
+def test_help_in_unusual_surroundings(variables: dict[str, str], code: int, text: str) -> None:
+    words = [sys.executable, "-m", "fpgm", "predict", "--help"]
+    done = subprocess.run(words, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
+    assert done.returncode == code and text in done.stdout + done.stderr and "Traceback" not in done.stderr

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -246,3 +248,77 @@ def test_records_are_taken_one_by_one(tmp_path: Path) -> None:
 
     write_store(tmp_path / "mine", records(), lambda rows: Manifest.describe(rows, **HEADER))
     assert len(Store.open(tmp_path / "mine")) == 20
+
+
+def damage(store: Store, change: Callable[[h5py.File], object]) -> Path:
+    """Change the file of a store that is not open in this process."""
+    store._data.close()
+    with h5py.File(store.folder / "data.h5", "r+") as file:
+        change(file)
+    return store.folder
+
+
+def replaced(name: str, *arguments: Any, **options: Any) -> Callable[[h5py.File], object]:
+    """Return a change that puts another array in the place of one."""
+
+    def change(file: h5py.File) -> None:
+        del file[name]
+        file.create_dataset(name, *arguments, **options)
+
+    return change
+
+
+def linked(name: str, link: object) -> Callable[[h5py.File], object]:
+    def change(file: h5py.File) -> None:
+        file.move(name, "other")
+        file[name] = link
+
+    return change
+
+
+GIANT = (10**9, S, S, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (linked("images", h5py.SoftLink("/other")), "images is a link"),
+        (linked("masks", h5py.ExternalLink("elsewhere.h5", "/masks")), "masks is a link"),
+        (
+            replaced("images", (7, S, S, 3), "u1", external=[("elsewhere", 0, 7 * S * S * 3)]),
+            "images is kept in another",
+        ),
+        (replaced("images", GIANT, "u1", chunks=(1, S, S, 3)), r"images are .*which a file of .* bytes does not hold"),
+        (replaced("images", (7, S, S, 3), "u1", chunks=(1, S, S, 3), compression="gzip"), "images are"),
+        (replaced("masks", (3, S, S), "u1", chunks=(1, S, S)), r"masks is \(3, 16, 16\), expected \(7, 16, 16\)"),
+        (replaced("masks", (7, S, S), "u1", chunks=(7, S, S)), "masks is not kept image by image"),
+        (replaced("id", (10**12,), "S8", chunks=(10**6,)), "id is"),
+        (replaced("id", (7,), h5py.string_dtype()), "id holds object"),
+        (replaced("has_mask", data=np.ones(2, bool)), "has_mask is"),
+        (replaced("dhash", data=np.ones(7)), "dhash holds float64"),
+        (lambda file: file.attrs.__setitem__("size", 10**6), "size 1000000 is not between"),
+        (lambda file: file.attrs.__setitem__("name", "../x"), "the name of the data set is"),
+        (lambda file: file.attrs.__delitem__("size"), "size"),
+        (lambda file: file.__delitem__("dhash"), "dhash is a link or not an array"),
+    ],
+)
+def test_arrays_that_we_do_not_write_are_refused(
+    store: Store, change: Callable[[h5py.File], object], message: str
+) -> None:
+    folder = damage(store, change)
+    with pytest.raises(ValueError, match=f"data.h5 cannot be read .*{message}"):
+        Store.open(folder)
+
+
+def test_a_link_out_of_the_folder_is_refused(store: Store, tmp_path: Path) -> None:
+    for name in ("data.h5", "manifest.json"):
+        (store.folder / name).rename(tmp_path / name)
+        (store.folder / name).symlink_to(tmp_path / name)
+    with pytest.raises(ValueError, match="is a link out of"):
+        Store.open(store.folder)
+    with pytest.raises(ValueError, match="is a link out of"):
+        Manifest.load(store.folder)
+
+
+def test_the_manifest_has_the_hash_of_the_data(store: Store) -> None:
+    assert store.manifest.data_sha256 == hashlib.sha256((store.folder / "data.h5").read_bytes()).hexdigest()

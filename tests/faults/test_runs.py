@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from fpgm.cli import main
-from tests.data.pictures import content
+from tests.data.pictures import bundle, content
 from tests.experiments.making import HOLD
 from tests.faults.making import refusal, works
 from tests.processes import PATIENCE, children, signalled, wait_until_stopped
+from tests.serving.making import model, pictures
 from tests.training.running import arguments, rows, same
 
 
@@ -103,3 +104,41 @@ def test_a_clock_that_goes_backwards_changes_nothing(
     assert content(run / "evaluation") == content(short / "evaluation")
     works(["report", str(run), "--out", str(tmp_path / "report")])
     assert main(["evaluate", str(run), "--workers", "1"]) == 0 and next(hours) > 1
+
+
+def held(lock: Path) -> subprocess.Popen[str]:
+    """Start another process that writes to a folder."""
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None and other.stdout.readline() == "held\n"
+    return other
+
+
+def test_two_predictions_do_not_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    pictures(1)[0].save(tmp_path / "image.png")
+    command = ["predict", str(model()), str(tmp_path / "image.png"), "--out", str(out)]
+    works(command)
+    before = content(out)
+    with held(out / ".run.lock") as other:
+        told = refusal(capsys, [*command, "--threshold", "0.9"])
+        assert f"another process is writing to {out}" in told and content(out) == before
+        other.kill()
+    (out / "masks" / ".image.png.x.part").touch()  # of a command that was killed
+    works([*command, "--threshold", "0.9"])
+    assert not list(out.rglob("*.part"))
+
+
+def test_two_preparations_leave_each_other_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw, store = bundle(tmp_path / "raw", 2), tmp_path / "store"
+    own = ["--images", str(raw / "images"), "--masks", str(raw / "masks"), "--name", "mine", "--workers", "1"]
+    command = ["data", "prepare", *own, "--size", "16", "--out", str(store)]
+    (store / "mine").mkdir(parents=True)
+    with held(store / "mine" / ".run.lock") as other:
+        (store / "mine" / ".data.h5.x.part").write_text("of the other")
+        assert f"another process is writing to {store / 'mine'}" in refusal(capsys, command)
+        assert (store / "mine" / ".data.h5.x.part").read_text() == "of the other"
+        other.kill()
+    works(command)
+    assert not list(store.rglob("*.part"))

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ SMALL = st.one_of(st.integers(-2, 40), WORDS, st.none(), st.booleans(), st.lists
 @example(arguments={"classes": -1})
 @example(arguments={"dropout": "x"})
 @example(arguments={"channels": [0, 0, 0, 0, 0]})
+@example(arguments={"channels": [8000] * 5})
+@example(arguments={"channels": [10**12] * 5})
 def test_a_card_of_another_network(arguments: dict[str, Any]) -> None:
     folder = HERE / "other"
     shutil.copytree(model(), folder, dirs_exist_ok=True)
@@ -113,6 +116,11 @@ RUN_FILES = {
 EVALUATION = json.loads(RUN_FILES["evaluation/evaluation.json"])
 
 
+# 1.1 KB that stand for nine to the power of nine texts
+LINES = [f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]" for a, b in pairwise("abcdefghi")]
+BOMB = "\n".join(["a: &a [x, x, x, x, x, x, x, x, x]", *LINES]).encode()
+
+
 def renamed(name: str) -> bytes:
     return json.dumps({**EVALUATION, "datasets": {name: EVALUATION["datasets"]["b"]}}).encode()
 
@@ -131,8 +139,17 @@ def renamed(name: str) -> bytes:
 @example(contents={"config.yaml": b"!!bool foo"})
 @example(contents={"config.yaml": b"[" * 800})
 @example(contents={"model/model.json": b"[" * 100_000})
+@example(contents={"evaluation/evaluation.json": b'{"a":' * 100_000})
+@example(contents={"config.yaml": BOMB})
+@example(contents={"config.yaml": RUN_FILES["config.yaml"].replace(b"preset: mini", b"preset: /tmp/x")})
+@example(contents={"evaluation/evaluation.json": json.dumps({**EVALUATION, "protocol": "../../x"}).encode()})
+@example(contents={"evaluation/evaluation.json": json.dumps({**EVALUATION, "split": "/tmp/x"}).encode()})
+@example(contents={"evaluation/evaluation.json": renamed("=1+1")})
 def test_an_evaluated_run(contents: dict[str, bytes]) -> None:
     for name, whole in RUN_FILES.items():
         (RUN / name).write_bytes(contents.get(name, whole))
     with refusable(RUN):
-        assert set(read_result(RUN).scores) <= {"b"}
+        result = read_result(RUN)
+        assert set(result.scores) <= {"b"}
+        for part in (result.protocol, result.split, result.preset, result.labeled):
+            assert (HERE / part).parent == HERE and not part.startswith(("=", "+", "-", "@", "."))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from fpgm.config import PRESETS, Preset, RunConfig, differences, resolve
 from fpgm.methods import METHODS
-from fpgm.runs.config import flatten, read_config
+from fpgm.runs.config import flatten, load_yaml, read_config, write_config
 
 DATA = {"store": Path("store"), "split": "strict-0", "labeled": "16"}
 RUN = {
@@ -79,7 +80,52 @@ def test_what_is_not_a_configuration_is_refused(record: object, message: str, tm
 
 def test_a_loop_of_sections_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("&a {method: fpgm, again: *a}")
-    with pytest.raises(ValueError, match="nested too deeply"):
+    with pytest.raises(ValueError, match="an anchor or alias"):
+        read_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x [1]\nb: [*x, *x]", "an anchor or alias"),
+        ("a: " + "[" * 33 + "]" * 33, "nested deeper than 32"),
+        ("[" * 100_000, "65,536"),
+        ("a: 2020-01-01", "neither a text nor a number"),
+        ("a: !!set {x}", "neither a text nor a number"),
+        ("1: 2", "not a text"),
+    ],
+)
+def test_only_plain_yaml_is_read(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(ValueError, match=f"config.yaml .*{message}"):
+        load_yaml(tmp_path / "config.yaml")
+
+
+def test_a_value_in_two_places_is_written_twice(tmp_path: Path) -> None:
+    same = [1, 2]
+    write_config(tmp_path / "config.yaml", {"a": same, "b": same})
+    assert load_yaml(tmp_path / "config.yaml") == {"a": [1, 2], "b": [1, 2]}
+
+
+@pytest.mark.parametrize("key", ["preset", "method", "data.split", "data.labeled"])
+@pytest.mark.parametrize("name", ["../x", "a/b", "..", "", "a\nb", "a\\b", "=1+1", "x" * 101])
+def test_a_setting_that_leads_elsewhere_is_refused(key: str, name: str, tmp_path: Path) -> None:
+    record: dict[str, Any] = {"method": "fpgm", "preset": "mini", "data": {"store": "s", "split": "a", "labeled": "5%"}}
+    record["train"] = {"iterations": 2, "seed": 0}
+    write_config(tmp_path / "config.yaml", record)
+    assert read_config(tmp_path)["preset"] == "mini"
+    section, _, last = key.rpartition(".")
+    (record[section] if section else record)[last] = name
+    write_config(tmp_path / "config.yaml", record)
+    with pytest.raises(ValueError, match=f"{key} in .*config.yaml is .*a name has"):
+        read_config(tmp_path)
+
+
+@pytest.mark.parametrize("value", ["many", [1], 1.5, True])
+def test_a_number_of_steps_that_is_none_is_refused(value: object, tmp_path: Path) -> None:
+    record: dict[str, Any] = {"method": "fpgm", "preset": "mini", "data": {"store": "s", "split": "a", "labeled": "5%"}}
+    write_config(tmp_path / "config.yaml", {**record, "train": {"iterations": value, "seed": 0}})
+    with pytest.raises(ValueError, match=r"train.iterations is .*not a whole number"):
         read_config(tmp_path)
 
 

@@ -338,3 +338,11 @@ def test_the_card_of_a_run_says_which_statistics_were_chosen(phantom_store: Path
     save_model(run / "model", net, card.model_copy(update={"statistics": statistics}))
     line = "statistics of clean training images, 50% of them each image's own, chosen by validation Dice: "
     assert line + "training 0.3000, clean, 0.5 own 0.4123" in (run / "model" / "MODEL_CARD.md").read_text()
+
+
+def test_the_draft_of_a_killed_command_is_cleared(site: Path, tmp_path: Path) -> None:
+    (tmp_path / ".adapted.part").mkdir()
+    (tmp_path / ".adapted.part" / "junk").touch()
+    adapt(model(), [str(site / "frames")], tmp_path / "adapted", device="cpu")
+    assert nothing_below(tmp_path / "adapted", "MODEL_CARD.md", "model.json", "model.safetensors")
+    assert nothing_below(tmp_path, "adapted", "site")

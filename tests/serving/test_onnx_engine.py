@@ -96,6 +96,18 @@ def test_several_classes_are_all_foreground(monkeypatch: pytest.MonkeyPatch) -> 
     assert engine.probabilities(np.zeros((1, 3, 1, 1), np.float32)) == pytest.approx(6 / 8, abs=1e-5)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_logits_that_are_not_finite_are_refused(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Session:
+        def run(self, names: list[str], feed: dict[str, object]) -> list[np.ndarray]:
+            return [np.full((1, 2, 1, 1), value, np.float32)]
+
+    engine = OnnxEngine(onnx_file())
+    monkeypatch.setattr(engine, "_session", Session())
+    with pytest.raises(ValueError, match="values that are not finite, of which no mask can be made"):
+        engine.probabilities(np.zeros((1, 3, 1, 1), np.float32))
+
+
 def test_the_command_needs_no_torch(tmp_path: Path) -> None:
     pictures(1, size=100)[0].save(tmp_path / "image.png")
     script = "from fpgm.cli import main; code = main(sys.argv[1:]); print('torch' in sys.modules); sys.exit(code)"

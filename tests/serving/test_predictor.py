@@ -15,7 +15,7 @@ from PIL import Image
 import fpgm
 from fpgm.data.pictures import prepare_image
 from fpgm.evaluation import predict_masks
-from fpgm.model import load_model
+from fpgm.model import load_model, save_model
 from fpgm.serving.predictor import Predictor, load_predictor
 from tests.serving.making import SIZE, Red, model, pictures, run_without
 
@@ -172,6 +172,17 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         Predictor(Red()).predict([tmp_path / "none.png"])
     with pytest.raises(FileNotFoundError, match="holds no model"):
         load_predictor(tmp_path)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_a_network_whose_values_are_not_finite_finds_nothing_and_says_so(average: bool, tmp_path: Path) -> None:
+    net, card = load_model(model())
+    with torch.no_grad():
+        for value in net.parameters():
+            value.fill_(3e38)  # finite, unlike what they make of an image
+    save_model(tmp_path, net, card)
+    with pytest.raises(ValueError, match="values that are not finite, of which no mask can be made"):
+        load_predictor(tmp_path, average=average).predict(pictures(1))
 
 
 def test_a_model_needs_no_training_code_store_or_method(tmp_path: Path) -> None:

@@ -11,10 +11,13 @@ import torch
 
 from fpgm.cli import main
 from fpgm.config import RunConfig
+from fpgm.data.batches.batch import Batch
+from fpgm.methods import Stage
 from fpgm.model import load_model
 from fpgm.nets import UNet
 from fpgm.runs.card import read_card
 from fpgm.spectrum import FrequencyPrior
+from fpgm.training.trainer import Trainer
 from tests.processes import PATIENCE, signalled
 from tests.training.running import TWO, arguments, finish, rows, same, start, wait_for_step, weights
 
@@ -173,6 +176,42 @@ def test_a_loss_that_is_no_number_names_step_term_and_images(
     (listed,) = (tmp_path / "run").glob("bad_batch_*.json")
     record = json.loads(listed.read_text())
     assert len(record["id_l"]) == 4 and f"step {record['step']} " in message
+
+
+@pytest.mark.parametrize("iterations", [1, 4])
+def test_a_training_that_diverges_leaves_only_what_was_good(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], iterations: int
+) -> None:
+    """With a huge learning rate the weights of the first step are lost, before any loss shows it."""
+    run = tmp_path / "run"
+    command = arguments(phantom_store, run, method="supervised", iterations=iterations)
+    wrong = ["optimizer.name=sgd", "optimizer.lr=1e20", "optimizer.warmup=0", "train.save_every=1", "data.workers=0"]
+    message = refused(capsys, [*command, *wrong])
+    assert "finite" in message or "is nan" in message
+    assert not (run / "model").exists() and not list(run.glob("checkpoints/best*"))
+    for path in run.glob("checkpoints/*.safetensors"):
+        assert all(torch.isfinite(value).all() for value in weights(run, path.stem).values())
+
+
+def test_the_checkpoint_before_a_divergence_is_taken_up_again(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    original = Trainer.step
+
+    def diverge(trainer: Trainer, batch: Batch, stage: Stage) -> dict[str, torch.Tensor]:
+        terms = original(trainer, batch, stage)
+        if batch.index == 2:
+            with torch.no_grad():
+                next(trainer.method.parameters()).fill_(torch.inf)
+        return terms
+
+    command = [*arguments(phantom_store, run, "--resume", method="supervised"), "train.save_every=1", "data.workers=0"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", diverge)
+        assert "the training has diverged" in refused(capsys, command)
+    assert all(torch.isfinite(value).all() for value in weights(run).values())
+    assert main(command) == 0 and [row["step"] for row in rows(run)] == [str(step) for step in range(1, 13)]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="asks for a device that is not there")

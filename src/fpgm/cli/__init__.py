@@ -7,6 +7,7 @@ quick. A ``ValueError`` or ``OSError`` is the user's mistake: it is shown as one
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -62,6 +63,11 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 done with problems, 2 refused."""
+    if sys.flags.optimize > 1:
+        print("fpgm: the help texts are missing, PYTHONOPTIMIZE=2 or -OO takes them away: use 1 or -O", file=sys.stderr)
+        return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without such a letter shows a question mark
     parsed = build_parser().parse_args(list(sys.argv[1:] if arguments is None else arguments))
     command: Any = COMMANDS
     while isinstance(command, dict):
@@ -118,7 +124,10 @@ def _settings(parameter: Parameter, hint: Any, option: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {"type": hint}
     members = [kind for kind in (hint, *get_args(hint)) if get_origin(kind) is list]
     if members:
-        settings = {"type": get_args(members[0])[0], "nargs": "+"}
+        (member,) = get_args(members[0])
+        settings = {"type": member, "nargs": "+"}
+        if get_origin(member) is Literal:
+            settings |= {"type": str, "choices": get_args(member)}
         if option and parameter.default is None:
             settings["action"] = "extend"  # an option given twice has the values of both
     settings["metavar"] = None if get_origin(hint) is Literal else parameter.name.upper()

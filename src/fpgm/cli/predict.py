@@ -25,7 +25,7 @@ def predict(
     average: bool = False,
     keep_largest: bool = False,
     min_area: int = 0,
-    save: list[Literal["masks", "probabilities", "overlays"]] = KINDS,
+    save: list[Literal["masks", "probabilities", "overlays"]] | None = None,
     device: str = "auto",
     precision: Literal["float32", "bfloat16", "auto"] = "float32",
     batch_size: int = 8,
@@ -65,7 +65,7 @@ def predict(
     )
     with progress_bars() as bar:
         show = bar("predict")
-        summary = predict_files(predictor, sources, out, save, lambda done, total: show("files", done, total))
+        summary = predict_files(predictor, sources, out, save or KINDS, lambda done, total: show("files", done, total))
     _show(summary, out)
     return int(bool(summary.problems))
 

@@ -21,6 +21,7 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
         out: folder to write to.
     """
     from fpgm.cli.terminal import console
+    from fpgm.files import sole_writer
     from fpgm.report.pages.report import write_report
 
     results, problems = _read(runs)
@@ -28,7 +29,8 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
         print(f"fpgm: left out: {problem}", file=sys.stderr)
     if not results:
         raise ValueError("there is nothing to report: none of these is a run that was evaluated with `fpgm evaluate`")
-    page = write_report(results, problems, out)
+    with sole_writer(out):
+        page = write_report(results, problems, out)
     text = f"{len(results)} run{'s' * (len(results) > 1)} read, {len(problems)} left out; open {page}"
     console().print(text, highlight=False, soft_wrap=True)
     return int(bool(problems))
@@ -36,6 +38,8 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
 
 def _read(paths: list[Path]) -> tuple[list[Result], list[str]]:
     """Read all runs at or below the paths, each once, and say what could not be read."""
+    from fpgm.report.reading.groups import grouped
+    from fpgm.report.reading.studies import studies
     from fpgm.runs.folder import find_runs
     from fpgm.runs.results import read_result
 
@@ -48,7 +52,11 @@ def _read(paths: list[Path]) -> tuple[list[Result], list[str]]:
             problems.append(str(error))
     for folder in folders.values():
         try:
-            results.append(read_result(folder))
+            result = read_result(folder)
+            studies(grouped([result]))
+            results.append(result)
         except (ValueError, OSError) as error:
             problems.append(str(error))
+        except Exception as error:  # one run must not stop the others, whatever is broken in it
+            problems.append(f"{folder} cannot be reported ({type(error).__name__}: {error}): copy or make it again")
     return results, problems

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fpgm.experiments.plan import Cell, Fold
     from fpgm.experiments.runner import Engine, Outcome
 
-_STATES = {"done": "[green]done[/]", "kept": "[dim]done before[/]", "failed": "[bold red]failed[/]"}
+_STATES = {"done": ("done", "green"), "kept": ("done before", "dim"), "failed": ("failed", "bold red")}
 
 
 def reproduce(
@@ -214,7 +214,7 @@ def _show_outcomes(cells: Sequence[Cell], outcomes: Sequence[Outcome], output: C
         spent = duration(outcome.seconds) if outcome and state != "kept" else ""
         reason = Text((outcome.error if outcome else None) or "")
         names = cell.split, cell.labeled, cell.variant.name, str(cell.seed)
-        table.add_row(*names, _STATES[state], spent, reason)
+        table.add_row(*names, Text(*_STATES[state]), spent, reason)
     output.print(table)
     if failed:
         advice = "where it happened is in error.txt of their folders; the same command tries them again"

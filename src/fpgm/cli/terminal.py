@@ -17,9 +17,12 @@ WIDTH = 120  # of tables that go to a file or a pipe
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console as wide as the terminal; without a terminal, wide enough for our tables."""
-    made = Console(stderr=stderr)
-    return made if made.is_terminal else Console(stderr=stderr, width=WIDTH)
+    """Return a console as wide as the terminal, or wide enough for our tables where there is none.
+
+    It takes texts as they are: a ``[`` in the name of a folder is not markup.
+    """
+    made = Console(stderr=stderr, markup=False)
+    return made if made.is_terminal else Console(stderr=stderr, markup=False, width=WIDTH)
 
 
 def print_json(**values: Any) -> None:
@@ -35,7 +38,7 @@ def worker_count(workers: int | None) -> int:
 @contextmanager
 def progress_bars() -> Iterator[Callable[[str], Callback]]:
     """Show one bar per data set on the error stream; yields a function from a name to its callback."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     output = console(stderr=True)
     with Progress(*columns, console=output, transient=True, disable=not output.is_terminal) as bars:
 

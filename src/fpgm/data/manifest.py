@@ -15,6 +15,7 @@ import PIL
 from pydantic import BaseModel, ConfigDict
 
 from fpgm._version import __version__
+from fpgm.files import read_file
 
 MANIFEST = "manifest.json"
 MAKE = "`fpgm data prepare --root RAW --out STORE` or `fpgm data synth --out STORE`"
@@ -57,6 +58,7 @@ class Manifest(BaseModel):
     skipped: dict[str, int]
     rules: dict[str, str]
     inputs: str  # SHA-256 over the names and contents of all input files
+    data_sha256: str = ""  # of data.h5; stores of earlier releases have none
     versions: dict[str, str]
     problems: tuple[LeftOut, ...]
     columns: tuple[str, ...] = ImageRow._fields
@@ -82,7 +84,7 @@ class Manifest(BaseModel):
         """Read the manifest of a data set's folder."""
         path = folder / MANIFEST
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return cls.model_validate_json(read_file(path))
         except ValueError as error:
             raise ValueError(f"{path} is not a manifest of this release ({error}); make it again with {MAKE}") from None
 

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from fpgm.data.catalog import CATALOG, find
 from fpgm.data.manifest import MAKE, MANIFEST, ImageRow, Manifest
 from fpgm.data.names import natural
-from fpgm.files import NO_ROOM, atomic_path
+from fpgm.data.pictures import check_size
+from fpgm.files import NO_ROOM, atomic_path, check_inside, check_name, file_sha256, sole_writer
 
 Pixels = NDArray[np.uint8]
 Indices = Sequence[int] | NDArray[np.integer]
@@ -31,6 +32,16 @@ _LIBVER = ("v110", "v110")  # fixed, so that the bytes do not depend on the HDF5
 _CACHE = 2**20  # bytes of an array that HDF5 keeps before it writes them
 _SLACK = 4 * _CACHE  # more than that of both arrays, and what else it keeps
 _GROWTH = 256  # rows by which the arrays grow while their number is not known
+_LONGEST_ID = 4096  # bytes
+_KINDS = {  # arrays of the file, and the kinds of numbers or texts that they hold
+    "images": "u",
+    "masks": "u",
+    "id": "S",
+    "dhash": "S",
+    "has_mask": "b",
+    "foreground": "f",
+    "source_size": "i",
+}
 _ARRAYS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "images": ((3,), {}),
     "masks": ((), {"compression": "gzip", "compression_opts": 1}),
@@ -53,8 +64,10 @@ class Store:
         self.folder = folder
         self._file: h5py.File | None = None
         self._process = 0
-        self.name: str = self._data.attrs["name"]
+        check_inside(folder / DATA, folder)
+        self.name: str = check_name(self._data.attrs["name"], "the name of the data set")
         self.size: int = int(self._data.attrs["size"])
+        _check(self._data, self.size, (folder / DATA).stat().st_size)
         self.ids: tuple[str, ...] = tuple(text.decode() for text in self._data["id"][:].tolist())
         self.has_mask: NDArray[np.bool_] = self._data["has_mask"][:].astype(bool)
 
@@ -65,7 +78,7 @@ class Store:
             raise FileNotFoundError(f"no prepared data set in {folder}; make one with {MAKE}")
         try:
             return cls(folder)
-        except (OSError, KeyError) as error:
+        except Exception as error:  # a damaged file can make HDF5 raise anything
             raise ValueError(f"{folder / DATA} cannot be read ({error}); make it again with {MAKE}") from None
 
     def __len__(self) -> int:
@@ -106,6 +119,11 @@ class Store:
         sizes: NDArray[np.int32] = self._data["source_size"][:]
         return sizes
 
+    def is_changed(self) -> bool:
+        """Whether the file is not as it was written; a store of an earlier release does not say, and is not."""
+        known = self.manifest.data_sha256
+        return bool(known) and file_sha256(self.folder / DATA) != known
+
     def images(self, indices: Indices) -> Pixels:
         """Read images in any order, repeats allowed: (n, S, S, 3)."""
         return self._read("images", _rows(indices))
@@ -124,6 +142,39 @@ class Store:
         for place, row in enumerate(rows):
             source.read_direct(pixels, np.s_[row], np.s_[place])
         return pixels
+
+
+def _check(file: h5py.File, size: int, length: int) -> None:
+    """Refuse arrays that are not in the file itself, or not of the shapes that `write_store` gives them.
+
+    HDF5 can name any other file as the place of an array, and claim more numbers than a file has bytes.
+
+    Args:
+        file: the open file.
+        size: S, as the file says.
+        length: number of its bytes.
+    """
+    check_size(size)
+    for name, kinds in _KINDS.items():
+        if not isinstance(file.get(name, getlink=True), h5py.HardLink) or not isinstance(file[name], h5py.Dataset):
+            raise ValueError(f"{name} is a link or not an array")
+        array = file[name]
+        if array.external or array.is_virtual:
+            raise ValueError(f"{name} is kept in another file")
+        if array.dtype.kind not in kinds or array.dtype.itemsize > _LONGEST_ID:
+            raise ValueError(f"{name} holds {array.dtype}")
+    images = file["images"]
+    count = len(images)
+    pixels = count * size * size * 3
+    if images.compression or images.id.get_storage_size() != pixels or pixels > length:
+        raise ValueError(f"images are {images.shape}, which a file of {length:,} bytes does not hold")
+    shapes = {"images": (count, size, size, 3), "masks": (count, size, size), "source_size": (count, 2)}
+    for name in _KINDS:
+        if file[name].shape != shapes.get(name, (count,)):
+            raise ValueError(f"{name} is {file[name].shape}, expected {shapes.get(name, (count,))}")
+    for name in _ARRAYS:
+        if file[name].dtype != np.uint8 or file[name].chunks != (1, *file[name].shape[1:]):
+            raise ValueError(f"{name} is not kept image by image, in bytes")
 
 
 def _rows(indices: Indices) -> NDArray[np.intp]:
@@ -154,12 +205,14 @@ def write_store(
 ) -> Manifest:
     """Write a data set to its folder, replacing an earlier one at the end; equal records give equal bytes.
 
+    A folder that another process writes to is refused.
+
     Args:
         folder: ``STORE/<data set>``.
         records: images in the order of the store; read one by one, never all in memory.
         describe: function that makes the manifest from the rows of all records.
     """
-    with atomic_path(folder / MANIFEST) as card, atomic_path(folder / DATA) as draft:
+    with sole_writer(folder), atomic_path(folder / MANIFEST) as card, atomic_path(folder / DATA) as draft:
         with draft.open("wb") as empty:
             _reserve(empty.fileno(), 0, 0)
         with h5py.File(draft, "w", libver=_LIBVER, rdcc_nbytes=_CACHE) as file:
@@ -168,6 +221,7 @@ def write_store(
             file.flush()
             length = file.id.get_filesize()
         os.truncate(draft, length)
+        manifest = manifest.model_copy(update={"data_sha256": file_sha256(draft)})
         card.write_text(manifest.text(), encoding="utf-8", newline="\n")
         (folder / MANIFEST).unlink(missing_ok=True)  # from here to the last line there is no finished store
     return manifest

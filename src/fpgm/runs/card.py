@@ -8,6 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fpgm._version import __version__
+from fpgm.data.pictures import MAX_SIZE, MIN_SIZE
+from fpgm.files import check_inside, read_file
 
 CARD = "model.json"
 
@@ -88,7 +90,7 @@ class ModelCard(BaseModel):
     package_version: str = __version__
     net: str
     arguments: dict[str, Any]
-    size: int
+    size: int = Field(ge=MIN_SIZE, le=MAX_SIZE)
     values: Literal["0 to 1"] = "0 to 1"
     classes: tuple[str, ...] = ("background", "polyp")
     training: dict[str, Any]
@@ -98,7 +100,11 @@ class ModelCard(BaseModel):
 
 def model_folder(path: Path) -> Path:
     """Return the model folder of a run folder, or the folder itself."""
-    return path / "model" if (path / "model").is_dir() else path
+    below = path / "model"
+    if not below.is_dir():
+        return path
+    check_inside(below, path)
+    return below
 
 
 def read_card(folder: Path) -> ModelCard:
@@ -106,7 +112,7 @@ def read_card(folder: Path) -> ModelCard:
     path = folder / CARD
     if not path.is_file():
         raise FileNotFoundError(f"{folder} holds no model: there is no {CARD}; has the training come to its end?")
-    return parse_card(path.read_bytes(), str(path))
+    return parse_card(read_file(path), str(path))
 
 
 def parse_card(text: str | bytes, source: str) -> ModelCard:

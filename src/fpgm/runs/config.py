@@ -11,10 +11,13 @@ from typing import Any
 
 import yaml
 
-from fpgm.files import write_text
+from fpgm.files import check_name, read_file, write_text
 from fpgm.runs.folder import RunFolder
 
 _REQUIRED = ("method", "preset", "data.store", "data.split", "data.labeled", "train.iterations", "train.seed")
+_NAMES = ("method", "preset", "data.split", "data.labeled")  # which become parts of paths
+_NUMBERS = ("train.iterations", "train.seed")
+_MOST_BYTES, _MOST_DEPTH = 2**16, 32
 
 # The first runs do not say what departs. These were the arguments of the method `fpgm` then, and what presets changed.
 _OLD_FPGM: dict[str, Any] = {
@@ -37,7 +40,7 @@ _OLD_PRESETS: dict[str, dict[str, Any]] = {"mini": {"ramp": 0.5, "statistics": "
 
 def write_config(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record that `read_yaml` and `read_config` read."""
-    write_text(path, yaml.safe_dump(dict(record), sort_keys=False))
+    write_text(path, yaml.dump(dict(record), Dumper=_Dumper, sort_keys=False))
 
 
 def read_config(run: Path) -> dict[str, Any]:
@@ -47,27 +50,75 @@ def read_config(run: Path) -> dict[str, Any]:
     do not say, the arguments of the method `fpgm` that do.
     """
     path = RunFolder(run).require_config()
-    record = read_yaml(path.read_bytes(), str(path))
-    try:
-        flat = flatten(record) if isinstance(record, Mapping) else {}
-    except RecursionError:
-        raise ValueError(f"{path} is not readable YAML: nested too deeply") from None
+    record = load_yaml(path)
+    flat = flatten(record) if isinstance(record, Mapping) else {}
     for key in _REQUIRED:
         if flat.get(key) is None:
             raise ValueError(f"{path} is not the configuration of a run: there is no {key}")
     sections = {name: record.get(name) or {} for name in ("arguments", "data", "net", "optimizer", "train")}
     if wrong := [name for name, section in sections.items() if not isinstance(section, Mapping)]:
         raise ValueError(f"{path} is not the configuration of a run: {wrong[0]} is not a section")
+    for key in _NAMES:
+        if key != "data.split" or not Path(str(flat[key])).is_absolute():  # as the store may be, which is only read
+            check_name(flat[key], f"{key} in {path}")
+    for key in _NUMBERS:
+        if type(flat[key]) is not int:
+            raise ValueError(f"{path} is not the configuration of a run: {key} is {flat[key]!r}, not a whole number")
     return {**record, **sections, "departs": _departs(record)}
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads plain YAML: no anchors, whose aliases can stand for billions of values, and no depths."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Read a value with all that is in it."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # it has no types
+        if event.anchor is not None:
+            raise ValueError("an anchor or alias, & or *, which our files do not have")
+        self.depth += 1
+        if self.depth > _MOST_DEPTH:
+            raise ValueError(f"nested deeper than {_MOST_DEPTH} levels")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `_Loader` reads."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write a value that stands in two places twice."""
+        return True
+
+
+def load_yaml(path: Path) -> Any:
+    """Read a file of YAML that may have come from others."""
+    return read_yaml(read_file(path, most=_MOST_BYTES), str(path))
+
+
 def read_yaml(text: str | bytes, source: str) -> Any:
-    """Parse YAML; `source` is named where it cannot be read."""
+    """Parse YAML of texts, numbers, lists and sections alone; `source` is named where it cannot be read."""
     try:
-        return yaml.safe_load(text)
+        record = _Loader(text).get_single_data()
+        _check_plain(record)
     except Exception as error:  # a wrong tag makes the reader raise anything, e.g. a KeyError for `!!bool x`
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise ValueError(f"{source} is not readable YAML: {reason}") from None
+        raise ValueError(f"{source} is not readable YAML: {error}") from None
+    return record
+
+
+def _check_plain(value: Any) -> None:
+    """Refuse what JSON has no word for, such as dates and sets."""
+    if isinstance(value, Mapping):
+        if strange := [key for key in value if not isinstance(key, str)]:
+            raise ValueError(f"{strange[0]!r} is not a text, but stands for the name of a setting")
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            _check_plain(one)
+    elif value is not None and not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{value!r} is neither a text nor a number")
 
 
 def flatten(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

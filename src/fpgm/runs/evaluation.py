@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm._version import __version__
-from fpgm.files import atomic_path, file_sha256, write_text
+from fpgm.files import atomic_path, check_inside, check_name, file_sha256, parse_json, read_file, write_text
 from fpgm.runs.card import CARD
 from fpgm.runs.folder import RunFolder
 
@@ -72,8 +72,8 @@ FORMAT: str = Evaluation.model_fields["format"].default
 def is_evaluated(run: Path) -> bool:
     """Whether a run has an evaluation in the format that is written here."""
     try:
-        return bool(json.loads(evaluation_file(run).read_bytes())["format"] == FORMAT)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return bool(parse_json(read_file(evaluation_file(run), run))["format"] == FORMAT)
+    except (OSError, ValueError, LookupError, TypeError):
         return False
 
 
@@ -127,13 +127,15 @@ def read_evaluation(run: Path) -> Evaluation:
             f"{run} is not evaluated: it has no evaluation/{EVALUATION}; do so with `fpgm evaluate {run}`"
         )
     try:
-        record = Evaluation.model_validate(_read_json(path, again))
+        record = Evaluation.model_validate(_read_json(path, run, again))
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; {again}") from None
-    if strange := [name for name in record.datasets if Path(name).name != name or "\0" in name]:
-        raise ValueError(f"{path}: {strange[0]!r} cannot name a data set; {again}")
-    if record.weights_sha256 != _read_json(model, again).get("weights_sha256"):
+    for name in record.datasets:
+        check_name(name, f"the name of a data set in {path}")
+    check_name(record.protocol, f"the protocol in {path}")
+    check_name(record.split, f"the split in {path}")
+    if record.weights_sha256 != _read_json(model, run, again).get("weights_sha256"):
         raise ValueError(f"the evaluation of {run} is of other weights than its model: {again}")
     return record
 
@@ -147,17 +149,20 @@ def write_masks(path: Path, packed: NDArray[np.uint8]) -> None:
 def read_masks(run: Path, dataset: str, size: int) -> NDArray[np.bool_]:
     """Read the masks (N, S, S) that a run predicted, in the order of its scores."""
     path = masks_file(run, dataset)
+    check_inside(path, run)
     try:
         with np.load(path, allow_pickle=False) as file:
             packed = file["masks"]
-    except (EOFError, BadZipFile, zlib.error, ValueError, KeyError) as error:
+        if packed.dtype != np.uint8 or packed.shape[1:] != (size, -(-size // 8)):
+            raise ValueError(f"masks are {packed.dtype} {packed.shape}")
+    except (EOFError, BadZipFile, zlib.error, ValueError, KeyError, MemoryError, NotImplementedError) as error:
         raise ValueError(f"{path} is damaged ({error}); make it again with `fpgm evaluate {run}`") from None
     return np.unpackbits(packed, axis=-1, count=size).astype(bool)
 
 
-def _read_json(path: Path, again: str) -> dict[str, Any]:
+def _read_json(path: Path, run: Path, again: str) -> dict[str, Any]:
     try:
-        record = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+        record = parse_json(read_file(path, run))
+    except ValueError as error:
         raise ValueError(f"{path} is not readable JSON ({error}); {again}") from None
     return record if isinstance(record, dict) else {}

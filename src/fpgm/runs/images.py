@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from fpgm.files import write_text
+from fpgm.files import parse_json, read_file, write_text
 from fpgm.runs.folder import RunFolder
 
 
@@ -23,7 +23,7 @@ def check_images(run: Path, hashes: Mapping[str, str | None], store: Path) -> No
         write_text(path, json.dumps(dict(hashes), indent=1) + "\n")
         return
     try:
-        known = dict(json.loads(path.read_bytes()))
+        known = dict(parse_json(read_file(path)))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is damaged ({error}): delete it if {store} is unchanged") from None
     if changed := [name for name in hashes if known.get(name) != hashes[name]]:

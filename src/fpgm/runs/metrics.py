@@ -6,8 +6,9 @@ import csv
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from fpgm.files import disk_of, write_text
+from fpgm.files import disk_of, read_file, write_text
 from fpgm.runs.folder import RunFolder
 
 
@@ -56,8 +57,22 @@ def read_metrics(run: Path) -> list[dict[str, str]]:
     path = RunFolder(run).metrics
     if not path.is_file():
         raise FileNotFoundError(f"{run} is not a whole run: it has no {path.name}; copy the whole folder again")
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    try:
+        rows = list(csv.DictReader(io.StringIO(read_file(path).decode(), newline="")))
+        for number, row in enumerate(rows, start=2):
+            _check_row(row, number)
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"{path} cannot be read ({error}); copy the whole folder again") from None
+    return rows
+
+
+def _check_row(row: Mapping[str | None, Any], number: int) -> None:
+    """Refuse a row that was not written here: its step and the values that are drawn are numbers, in their columns."""
+    if None in row or None in row.values() or not str(row.get("step")).isdecimal():
+        raise ValueError(f"line {number} is not a row of a step")
+    for column in ("sup", "val_dice"):
+        if row.get(column):
+            float(row[column])
 
 
 def _text(value: float | str) -> str:

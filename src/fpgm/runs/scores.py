@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fpgm.files import write_text
+from fpgm.files import read_file, write_text
 
 METRICS = ("dice", "jaccard", "hd95", "asd")
 RELEASED = tuple(f"released_{name}" for name in METRICS)
@@ -95,7 +95,7 @@ def read_scores(path: Path, *, dataset: str, size: int, images: int, sha256: str
         sha256: hash of the file as it was written.
         unseen: kept in what is returned.
     """
-    content = path.read_bytes()
+    content = read_file(path)
     header, *lines = content.decode("utf-8", errors="replace").removesuffix("\n").split("\n")
     if header.split(",") != list(COLUMNS):
         raise ValueError(f"{path}, line 1: the header is not {','.join(COLUMNS)}")

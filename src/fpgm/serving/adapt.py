@@ -6,7 +6,6 @@ N frames of S x S pixels, prepared as for prediction.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from fpgm.data.pictures import Refused, prepare_image, prepare_mask, read_mask, 
 from fpgm.data.raw.pairs import match
 from fpgm.data.store import Store
 from fpgm.evaluation import predict_masks
+from fpgm.files import claim
 from fpgm.metrics import pair_metrics
 from fpgm.model import choose_device, load_model, save_model
 from fpgm.nets.statistics import ImageBatches, Moments, blend, distance, estimate, has_batchnorm, moments, shift
@@ -278,14 +278,18 @@ def _measure_change(
 
 
 def _write(out: Path, net: nn.Module, card: ModelCard, base: Path) -> ModelCard:
-    """Write the folder beside its place, then let it take its place."""
+    """Write the folder beside its place, then let it take its place; what a killed command left there is cleared."""
     out = out.resolve()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    draft = out.with_name(f".{out.name}.{os.getpid()}.part")
-    draft.mkdir()
-    try:
-        written = save_model(draft, net, card, base=base)
-        draft.replace(out)
-    finally:
+    draft = out.with_name(f".{out.name}.part")
+    with claim(out.with_name(f".{out.name}.lock")) as free:
+        if not free:
+            raise ValueError(f"another process is writing to {out}: wait until it has ended, or give another --out")
         shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        try:
+            written = save_model(draft, net, card, base=base)
+            draft.replace(out)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+            out.with_name(f".{out.name}.lock").unlink(missing_ok=True)
     return written

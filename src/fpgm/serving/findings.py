@@ -17,6 +17,16 @@ Plane = NDArray[np.float32]
 _TOUCHING = np.ones((3, 3), bool)
 
 
+def check_finite(probabilities: Plane) -> Plane:
+    """Return probabilities as they are; refuse those of a network that gave something else than numbers."""
+    if not np.isfinite(probabilities).all():
+        raise ValueError(
+            "the network gives values that are not finite, of which no mask can be made: its training has diverged or "
+            "its file was changed. Use another model"
+        )
+    return probabilities
+
+
 class Finding(NamedTuple):
     """One polyp: pixels, mean foreground probability over them, and its box as left, top, width, height in pixels."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpgm.runs.card import ModelCard, parse_card
+from fpgm.serving.findings import check_finite
 
 CARD, DIGEST = "fpgm", "fpgm_sha256"  # keys of the metadata inside the file
 UNSEALED = "0" * 64
@@ -50,9 +51,10 @@ class OnnxEngine:
     def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Foreground probabilities (B, S, S) of images (B, 3, S, S) in [0, 1]."""
         logits: NDArray[np.float32] = self._session.run([LOGITS], {IMAGE: batch})[0]
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        with np.errstate(invalid="ignore"):  # what is not finite is refused below
+            powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         found: NDArray[np.float32] = powers[:, 1:].sum(axis=1) / powers.sum(axis=1)
-        return found
+        return check_finite(found)
 
 
 def digest(data: bytes) -> str | None:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from fpgm.model import choose_device, load_model
+from fpgm.serving.findings import check_finite
 
 
 class TorchEngine:
@@ -33,8 +34,7 @@ class TorchEngine:
         images = torch.from_numpy(batch).to(self.device).contiguous(memory_format=torch.channels_last)
         with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             logits = self._net(images)
-        found: NDArray[np.float32] = foreground(logits).cpu().numpy()
-        return found
+        return check_finite(foreground(logits).cpu().numpy())
 
 
 def foreground(logits: torch.Tensor) -> torch.Tensor:

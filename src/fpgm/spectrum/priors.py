@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from fpgm._version import __version__
-from fpgm.files import write_text
+from fpgm.files import parse_json, read_file, write_text
 from fpgm.spectrum.edges import check_image, edge_region
 from fpgm.spectrum.radial import FFT_NORM, amplitude, bins, radial_profile, radius_grid, spectrum
 
@@ -176,8 +176,8 @@ class FrequencyPrior(nn.Module):
     def load(cls, path: str | os.PathLike[str]) -> FrequencyPrior:
         """Read a prior written by ``save``; a file that is not one is refused with the reason."""
         try:
-            record = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
+            record = parse_json(read_file(Path(path), Path(path).resolve().parent))
+        except ValueError as error:
             raise ValueError(f"{path} is not a prior file: no readable JSON ({error})") from None
         problem = _problem(record)
         if problem:

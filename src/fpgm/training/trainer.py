@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,13 +19,14 @@ from torch.optim import Optimizer
 from fpgm.data.batches.batch import Batch
 from fpgm.data.batches.pool import Pool
 from fpgm.data.batches.streams import Stream
-from fpgm.evaluation import evaluate, predict_masks
+from fpgm.evaluation import NonFiniteOutput, evaluate, predict_masks
 from fpgm.files import write_text
 from fpgm.methods import Method, Stage, Step
 from fpgm.methods.base import StepInput
 from fpgm.methods.parts.teachers import averaging_decay, frozen_copy, move_teacher
 from fpgm.runs.folder import RunFolder
 from fpgm.training import checkpoint
+from fpgm.training.devices import on_rank_zero
 from fpgm.training.schedules import Schedule, first_steps, learning_rate, step_generator, step_seed
 from fpgm.training.telemetry import Telemetry
 
@@ -106,11 +107,12 @@ class Trainer:
         """Continue from the last checkpoint of the run folder."""
         try:
             record = checkpoint.load(self.last, self.method, self.optimizer, self.average)
+            progress = checkpoint.read_progress(self.last, record, self.iterations)
         except ValueError as error:
             others = sorted(path.name for path in self.last.parent.glob("best*.safetensors"))
             advice = f"or copy {' or '.join(others)} over it to go on from there" if others else "nothing else is lost"
             raise ValueError(f"{error}. Delete it to begin anew, {advice}") from None
-        self.next_step, self.best_score = record["next_step"], record["best"]
+        self.next_step, self.best_score = progress
 
     def restore(self, path: Path) -> None:
         """Put back the weights of a checkpoint, to use them and not to go on."""
@@ -213,10 +215,8 @@ class Trainer:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint, on rank zero."""
-        if self.fabric.is_global_zero:
-            record = {"next_step": self.next_step, "best": self.best_score}
-            checkpoint.save(path, self.method, self.optimizer, record, self.average)
-        self.fabric.barrier()
+        record = {"next_step": self.next_step, "best": self.best_score}
+        on_rank_zero(self.fabric, lambda: checkpoint.save(path, self.method, self.optimizer, record, self.average))
 
     def _due(self, every: int) -> bool:
         return self.next_step % every == 0 or self.next_step == self.iterations
@@ -242,9 +242,14 @@ class Trainer:
         """Score the predictor on rank zero, save it if it is the best so far, and give all ranks the score."""
         score = math.nan
         if self.fabric.is_global_zero:
-            with self.fabric.autocast():
+            with self.fabric.autocast(), suppress(NonFiniteOutput):
                 score = self.score(validation, self.predictor())
         score = float(self.fabric.broadcast(score))
+        if math.isnan(score):
+            raise ValueError(
+                f"after {self.next_step} steps the network gives values that are not finite. Lower optimizer.lr or use "
+                "--precision 32-true; what was saved before is intact"
+            )
         if score > self.best_score["dice"]:
             self.best_score = {"dice": score, "step": self.next_step}
             self.save(self.best(stage))
@@ -292,5 +297,5 @@ class Trainer:
         write_text(path, json.dumps(record, indent=1) + "\n")
         raise ValueError(
             f"the loss of step {batch.index} is {float(loss.detach())} because of {', '.join(bad)}; its images are "
-            f"listed in {path.name}. Lower optimizer.lr or use --precision 32-true; the last checkpoint is intact"
+            f"listed in {path.name}. Lower optimizer.lr or use --precision 32-true; what was saved before is intact"
         )

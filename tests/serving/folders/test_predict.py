@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from fpgm.files import LOCK
 from fpgm.serving.folders.inputs import find_sources
 from fpgm.serving.folders.predict import Summary, predict_files
 from fpgm.serving.pictures import Kind
@@ -53,7 +54,8 @@ def table(out: Path) -> list[dict[str, str]]:
 
 
 def written(out: Path) -> list[str]:
-    return sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+    files = (path for path in out.rglob("*") if path.is_file() and path.name != LOCK)
+    return sorted(path.relative_to(out).as_posix() for path in files)
 
 
 def test_everything_is_written_and_counted(images: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
+from rich.text import Text
 
 from fpgm.cli.terminal import console, print_json
 
@@ -105,7 +106,7 @@ def _show_audit(title: str, rows: Sequence[Sequence[str]], sentences: Sequence[s
     for column in table.columns[2:6]:
         column.justify = "right"
     for *values, verdict in rows:
-        table.add_row(*values, f"[{_COLOURS[verdict]}]{verdict}[/]")
+        table.add_row(*values, Text(verdict, _COLOURS[verdict]))
     output = console()
     output.print(table)
     for text in sentences:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from fpgm.cli.terminal import console, print_json, progress_bars, worker_count
@@ -137,7 +136,7 @@ def _show_outcomes(outcomes: Sequence[Outcome], found: Sequence[Found], out: Pat
 def _problem_table(outcome: Outcome) -> Table:
     table = Table("what", "file", "why", title=f"Left out of {outcome.name}", title_justify="left")
     for problem in outcome.problems[:_SHOWN]:
-        table.add_row(problem.kind, escape(problem.file), escape(problem.reason))
+        table.add_row(problem.kind, problem.file, problem.reason)
     if more := len(outcome.problems[_SHOWN:]):
         where = "manifest.json lists all" if outcome.manifest else "--json lists all"
         table.add_row("…", f"and {more} more", where)

@@ -64,8 +64,6 @@ def prepare(
     first = next(records, None)
     if first is None:
         return Outcome(found.name, "nothing usable", tuple(problems))
-    for stale in folder.glob(".*.part"):  # left by a run that was killed
-        stale.unlink(missing_ok=True)
 
     def describe(rows: tuple[ImageRow, ...]) -> Manifest:
         return Manifest.describe(rows, [*problems, *_miscount(found.name, rows)], **header)

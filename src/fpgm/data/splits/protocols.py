@@ -25,6 +25,7 @@ from fpgm.data.splits.duplicates import gather
 from fpgm.data.splits.hospitals import find_hospital, folds, hospitals
 from fpgm.data.splits.split import PARTS, Split, dataset_of
 from fpgm.data.store import Store
+from fpgm.files import read_file
 
 Protocol = Literal["paper", "strict", "hospitals"]
 Lists = dict[tuple[str, str], Path]
@@ -285,7 +286,11 @@ def _left_out(parts: Mapping[str, Sequence[str]], masked: Mapping[str, bool], re
 def _read_list(store: Store, path: Path) -> list[str]:
     """Read file stems, or file names, of a data set as global ids."""
     known = set(store.ids)
-    lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    lines = [
+        line.strip()
+        for line in read_file(path, path.resolve().parent).decode("utf-8", errors="replace").splitlines()
+        if line.strip()
+    ]
     ids = [line if line in known else PurePosixPath(line).stem for line in lines]
     if unknown := [line for line, id_ in zip(lines, ids, strict=True) if id_ not in known]:
         raise ValueError(

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from fpgm._version import __version__
 from fpgm.data.catalog import CATALOG
 from fpgm.data.names import abbreviate
-from fpgm.files import write_text
+from fpgm.files import check_name, read_file, write_text
 
 PARTS = ("train", "validation", "test", "unseen")
 
@@ -134,13 +134,16 @@ class Split:
         card = _read_card(folder)
         lists = {}
         for part in PARTS:
-            text = (folder / f"{part}.txt").read_text(encoding="utf-8", errors="replace")
+            text = read_file(folder / f"{part}.txt").decode("utf-8", errors="replace")
             if _sha256(text) != card.sha256.get(f"{part}.txt"):
                 raise ValueError(
                     f"{folder / part}.txt was changed after it was written; make the split again with "
                     "`fpgm data split`, whose --lists takes lists of your own"
                 )
             lists[part] = tuple(text.split("\n")[:-1])
+        check_name(card.protocol, f"the protocol in {folder / 'split.json'}")
+        for name in {dataset_of(id_) for ids in lists.values() for id_ in ids}:
+            check_name(name, f"a data set in the lists of {folder}")
         return cls(
             **lists,
             protocol=card.protocol,
@@ -171,7 +174,7 @@ def _read_card(folder: Path) -> Card:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} holds no split; make one with `fpgm data split --data STORE --out {folder}`")
     try:
-        return Card.model_validate_json(path.read_bytes())
+        return Card.model_validate_json(read_file(path))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"

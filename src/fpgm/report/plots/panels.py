@@ -60,7 +60,7 @@ def collect(group: Group, study: Study, *, unseen: bool) -> tuple[list[Panel], l
         rows = {entry.label: entry.row for entry in study.entries if entry.row.scores(dataset)}
         try:
             panels += _of_dataset(rows, dataset) if rows else []
-        except (OSError, KeyError, ValueError) as error:
+        except Exception as error:  # pictures are an extra, whatever is broken in a run or a store
             notes.append(f"No pictures of {dataset}: {str(error).strip(chr(39))}.")
     return panels, notes
 

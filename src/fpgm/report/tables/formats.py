@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
+from fpgm.files import csv_cell
+
 _LATEX = {
     "\\": r"\textbackslash{}",
     "±": r"$\pm$",
@@ -111,7 +113,7 @@ def csv_text(table: Table) -> str:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(table.records[0]) if table.records else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table.records)
+    writer.writerows({name: csv_cell(value) for name, value in record.items()} for record in table.records)
     return text.getvalue()
 
 

@@ -13,6 +13,7 @@ from PIL import Image
 from fpgm._version import __version__
 from fpgm.data.names import printable
 from fpgm.data.pictures import Refused
+from fpgm.files import sole_writer
 from fpgm.serving.findings import describe
 from fpgm.serving.folders.inputs import Source, claims, digest, distinct, open_frames
 from fpgm.serving.folders.record import RECORD, TABLE, Entry, Frame, PredictionRecord, frame_name
@@ -66,16 +67,19 @@ def predict_files(
     Args:
         predictor: the model with its threshold and cleaning.
         sources: the files; see `find_sources`.
-        out: folder of results; one that holds other files in the places of ours is refused.
+        out: folder of results; one that holds other files in the places of ours, or that another process writes to, is
+            refused.
         kinds: kinds of pictures to write.
         advance: called with how many files are dealt with, and how many there are.
     """
-    folder = _Folder(predictor, out, [kind for kind in SUFFIXES if kind in set(kinds)])
-    jobs = folder.jobs(sources)
-    try:
-        folder.run(jobs, advance)
-    finally:
-        folder.record.write_table(out / TABLE, folder.settings)
+    _claim(out)
+    with sole_writer(out):
+        folder = _Folder(predictor, out, [kind for kind in SUFFIXES if kind in set(kinds)])
+        jobs = folder.jobs(sources)
+        try:
+            folder.run(jobs, advance)
+        finally:
+            folder.record.write_table(out / TABLE, folder.settings)
     return folder.summary
 
 
@@ -83,7 +87,6 @@ class _Folder:
     """A folder of results while it is written to."""
 
     def __init__(self, predictor: Predictor, out: Path, kinds: Sequence[Kind]) -> None:
-        _claim(out)
         self.predictor, self.out, self.kinds = predictor, out, kinds
         self.record, self.summary = PredictionRecord(out), Summary()
         self.settings: dict[str, Any] = {

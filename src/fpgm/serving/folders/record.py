@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fpgm.files import write_text
+from fpgm.files import csv_cell, read_file, write_text
 from fpgm.serving.findings import Finding
 
 RECORD, TABLE = "predictions.jsonl", "findings.csv"
@@ -83,7 +83,7 @@ class PredictionRecord:
     def __init__(self, out: Path) -> None:
         self._path = out / RECORD
         self.entries: dict[str, Entry] = {}
-        for line in self._path.read_bytes().splitlines() if self._path.is_file() else []:
+        for line in read_file(self._path).splitlines() if self._path.is_file() else []:
             try:
                 entry = Entry.model_validate_json(line)
             except ValidationError:
@@ -104,7 +104,7 @@ class PredictionRecord:
         writer.writerow(COLUMNS)
         for entry in sorted(self.entries.values(), key=lambda entry: entry.image):
             if entry.sha256 and entry.settings == settings:
-                writer.writerows(_lines(entry))
+                writer.writerows(map(csv_cell, line) for line in _lines(entry))
         write_text(path, text.getvalue())
 
     def _rewrite(self) -> None:
