@@ -23,9 +23,9 @@ FILM = encoded(Image.new("L", (6, 4)), "TIFF", save_all=True, append_images=[Ima
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     """Begin and end without a process."""
-    sandbox._end_all()
+    sandbox.stop_decoders()
     yield
-    sandbox._end_all()
+    sandbox.stop_decoders()
 
 
 def test_a_process_is_reused() -> None:

@@ -115,6 +115,7 @@ def _widen(pipe: IO[bytes] | None) -> None:
 
 
 _idle: list[_Decoder] = []
+_busy: set[_Decoder] = set()
 
 
 def ask(request: dict[str, Any], data: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
@@ -123,11 +124,14 @@ def ask(request: dict[str, Any], data: bytes) -> Iterator[tuple[dict[str, Any], 
     The process is busy until the answer was read to its end; it is killed if the iterator is left before.
     """
     decoder = _take()
+    _busy.add(decoder)
     try:
         yield from decoder.ask(request, data)
     except BaseException:
         decoder.end()
         raise
+    finally:
+        _busy.discard(decoder)
     if len(_idle) < _MOST_IDLE:
         _idle.append(decoder)
     else:
@@ -146,7 +150,10 @@ def _take() -> _Decoder:
     return _Decoder()
 
 
-def _end_all() -> None:
+def stop_decoders() -> None:
+    """End all processes; what they are at is refused."""
+    for decoder in list(_busy):
+        decoder.process.kill()
     while _idle:
         _idle.pop().end()
 
@@ -157,6 +164,6 @@ def _forget() -> None:
         _idle.pop().close()
 
 
-atexit.register(_end_all)
+atexit.register(stop_decoders)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
