@@ -94,12 +94,17 @@ def read_file(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _decoded(kind: str, data: bytes, max_pixels: int | None = None) -> Iterator[Image.Image | int]:
-    """Yield what a decoding process answers: pictures, and before the frames of a file their number."""
+def check_header(data: bytes) -> None:
+    """Raise ``Refused`` if a file is empty or its header promises more work than a picture is worth; this is quick."""
     if not data:
         raise Refused("empty file", "the file has no content")
     if problem := header_problem(data):
         raise Refused("too costly", f"cannot be decoded: {problem}")
+
+
+def _decoded(kind: str, data: bytes, max_pixels: int | None = None) -> Iterator[Image.Image | int]:
+    """Yield what a decoding process answers: pictures, and before the frames of a file their number."""
+    check_header(data)
     try:
         for message, content in ask({"kind": kind, "most": max_pixels or MAX_PIXELS}, data):
             if "refused" in message:

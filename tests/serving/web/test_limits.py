@@ -147,6 +147,17 @@ def test_an_upload_may_not_pause_for_long() -> None:
     assert caught.value.status_code == 408 and "paused for 0.1" in caught.value.detail
 
 
+def test_nothing_is_kept_of_an_upload_that_says_it_is_too_large() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b"xxxx"
+
+    kept: list[int] = []
+    with pytest.raises(HTTPException) as caught:
+        asyncio.run(read_body(pieces(), Limits(max_bytes=15), kept.append, declared=16))
+    assert caught.value.status_code == 413 and not kept
+
+
 @pytest.mark.parametrize(("data", "words"), [(scan_bomb(1000), "1000 scans"), (tile_bomb(46336), "46,336 x 46,336")])
 def test_an_upload_that_costs_too_much_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(HTTPException) as caught:

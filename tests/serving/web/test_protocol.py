@@ -21,6 +21,7 @@ from fpgm.serving.web import protocol
 from fpgm.serving.web.app import create_app
 from fpgm.serving.web.limits import Limits
 from fpgm.serving.web.protocol import GuardedProtocol
+from tests.data.pictures import scan_bomb
 from tests.processes import PATIENCE, wait
 from tests.serving.making import Red
 
@@ -124,6 +125,14 @@ def test_busy_connections_do_not_give_way(server: Address, engine: Slow, monkeyp
             assert is_dropped(third)
         engine.go.set()
         assert first.recv(15) == second.recv(15) == b"HTTP/1.1 200 OK"
+
+
+def test_a_bomb_is_refused_though_all_places_are_taken(server: Address, engine: Slow) -> None:
+    with post(server), post(server), post(server):
+        wait(lambda: health(server).json()["taken"] == 3)
+        url = f"http://{server[0]}:{server[1]}/api/predict"
+        assert httpx.post(url, content=scan_bomb(1000), timeout=PATIENCE).status_code == 422
+        assert httpx.post(url, content=frame(), timeout=PATIENCE).status_code == 503
 
 
 def test_a_client_that_leaves_frees_its_place(server: Address, engine: Slow) -> None:

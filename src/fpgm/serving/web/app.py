@@ -22,7 +22,7 @@ from fpgm.runs.site import summarise_statistics
 from fpgm.serving.predictor import Predictor
 from fpgm.serving.web import answers
 from fpgm.serving.web.api_page import api_page
-from fpgm.serving.web.limits import Limits, Queue, read_body, read_upload
+from fpgm.serving.web.limits import Limits, Queue, check_upload, read_body, read_upload
 from fpgm.serving.web.messages import About, Alignment, ErrorMessage, Health, Output, Prediction, Prior, Reconstruction
 from fpgm.serving.web.security import Guard
 
@@ -241,7 +241,10 @@ async def _compute(request: Request, queue: Queue, work: Callable[[Image.Image],
     try:
         client = _client(request)
         with queue.request(client) as count:
-            data = await read_body(request.stream(), queue.limits, count)
+            declared = request.headers.get("content-length", "")
+            length = int(declared) if declared.isdecimal() else 0
+            data = await read_body(request.stream(), queue.limits, count, length)
+            check_upload(data)
             with queue.place():
                 return await _unless_gone(request, queue.run(client, lambda: work(read_upload(data, queue.limits))))
     except HTTPException:

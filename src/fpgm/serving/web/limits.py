@@ -14,7 +14,7 @@ from typing import TypeVar
 from fastapi import HTTPException
 from PIL import Image
 
-from fpgm.data.pictures import Refused, read_picture
+from fpgm.data.pictures import Refused, check_header, read_picture
 
 T = TypeVar("T")
 Count = Callable[[int], None]  # is told the bytes of each piece of an upload
@@ -147,7 +147,9 @@ def _busy(why: str) -> HTTPException:
     return HTTPException(503, f"The server is busy: {why}. Try again in a few seconds.", {"Retry-After": "2"})
 
 
-async def read_body(stream: AsyncIterator[bytes], limits: Limits, count: Count = lambda length: None) -> bytes:
+async def read_body(
+    stream: AsyncIterator[bytes], limits: Limits, count: Count = lambda length: None, declared: int = 0
+) -> bytes:
     """Collect an upload, refusing what is too large (413) or too slow (408).
 
     What exceeds the limit is read on for a while, and dropped: a client that is still sending does not listen.
@@ -156,27 +158,40 @@ async def read_body(stream: AsyncIterator[bytes], limits: Limits, count: Count =
         stream: the pieces.
         limits: their limits.
         count: told the bytes of each piece that is kept.
+        declared: length that the client has said: of what will be too large nothing is kept.
     """
     body, length = bytearray(), 0
+    too_large = declared > limits.max_bytes
 
     async def collect() -> None:
-        nonlocal length
+        nonlocal length, too_large
         while (chunk := await asyncio.wait_for(anext(stream, None), limits.pause)) is not None:
             length += len(chunk)
-            if length <= limits.max_bytes:
+            too_large = too_large or length > limits.max_bytes
+            if not too_large:
                 count(len(chunk))
                 body.extend(chunk)
             elif length > 4 * limits.max_bytes:
                 return
+            else:
+                body.clear()
 
     try:
         await asyncio.wait_for(collect(), limits.seconds)
     except asyncio.TimeoutError:
         reason = f"The upload took more than {limits.seconds:g} seconds, or paused for {limits.pause:g}. Try again."
         raise HTTPException(408, reason, {"Connection": "close"}) from None
-    if length > limits.max_bytes:
+    if too_large:
         raise HTTPException(413, f"The file is over {limits.max_bytes / 2**20:g} MB, the most this server takes.")
     return bytes(body)
+
+
+def check_upload(data: bytes) -> None:
+    """Refuse (422) what needs no decoder to be refused, so that it waits in no queue."""
+    try:
+        check_header(data)
+    except Refused as refusal:
+        raise _unusable(refusal) from None
 
 
 def read_upload(data: bytes, limits: Limits) -> Image.Image:
@@ -187,5 +202,8 @@ def read_upload(data: bytes, limits: Limits) -> Image.Image:
         if refusal.kind == "too large":
             most = f"this server takes up to {limits.max_pixels / 1e6:.1f} million"
             raise HTTPException(413, f"The picture has too many pixels; {most}: {refusal}.") from None
-        known = "Send a JPEG, PNG, TIFF, BMP, WebP or GIF file."
-        raise HTTPException(422, f"No usable picture: {refusal}. {known}") from None
+        raise _unusable(refusal) from None
+
+
+def _unusable(refusal: Refused) -> HTTPException:
+    return HTTPException(422, f"No usable picture: {refusal}. Send a JPEG, PNG, TIFF, BMP, WebP or GIF file.")
