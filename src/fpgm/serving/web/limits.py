@@ -178,7 +178,7 @@ async def read_body(
 
     try:
         await asyncio.wait_for(collect(), limits.seconds)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         reason = f"The upload took more than {limits.seconds:g} seconds, or paused for {limits.pause:g}. Try again."
         raise HTTPException(408, reason, {"Connection": "close"}) from None
     if too_large:
