@@ -209,3 +209,9 @@ def test_floors_exclude_known_flaws_and_the_lock_meets_them() -> None:
         assert locked[name] in specifier, f"the lock has {name} {locked[name]}, the project asks for {specifier}"
     for name, version in FLAWED.items():
         assert version not in floors[name], f"{name} {version} has a known flaw"
+
+
+def test_the_tests_that_the_page_on_security_names_are_there() -> None:
+    root = PACKAGE.parents[1]
+    named = re.findall(r"`(tests/[\w/.]+)`", (root / "docs" / "security.md").read_text(encoding="utf-8"))
+    assert len(named) > 10 and not [place for place in named if not (root / place).exists()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 from fastapi import HTTPException
@@ -29,25 +30,30 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def test_clients_take_turns() -> None:
-    """One thread: `a` sends four requests, then `b` one, which is not the last to be answered."""
+    """Two threads, both at requests of `a`: the first that is free goes to `b`, though `a` has waited longer."""
     done: list[str] = []
-    go = threading.Event()
+    names = ["a1", "a2", "a3", "a4", "b1"]
+    go = {name: threading.Event() for name in names}
 
     def work(name: str) -> None:
-        go.wait(PATIENCE)
+        go[name].wait(PATIENCE)
         done.append(name)
 
     async def ask() -> None:
         queue = Queue(Limits(threads=2))
-        names = ["a1", "a2", "a3", "a4", "b1"]
-        tasks = [asyncio.ensure_future(queue.run(name[0], lambda name=name: work(name))) for name in names]  # type: ignore[misc]
+        tasks = [asyncio.ensure_future(queue.run(name[0], partial(work, name))) for name in names]
         await settle()
-        go.set()
+        go["b1"].set()
+        go["a1"].set()
+        await until(lambda: len(done) == 2)
+        assert done == ["a1", "b1"]
+        for event in go.values():
+            event.set()
         await asyncio.gather(*tasks)
         queue.close()
 
     asyncio.run(ask())
-    assert set(done[:2]) == {"a1", "a2"} and "b1" in done[2:4]
+    assert sorted(done) == names
 
 
 def test_who_leaves_the_queue_is_not_computed_and_gives_way() -> None:

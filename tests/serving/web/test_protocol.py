@@ -25,7 +25,7 @@ from tests.data.pictures import scan_bomb
 from tests.processes import PATIENCE, wait
 from tests.serving.making import Red
 
-LIMITS = Limits(places=3, threads=1, stalled=0)
+LIMITS = Limits(places=3, per_client=3, threads=1, stalled=0)
 Address = tuple[str, int]
 
 
@@ -80,10 +80,11 @@ def frame() -> bytes:
     return file.getvalue()
 
 
-def post(server: Address) -> socket.socket:
-    """Send a picture and do not wait for the answer."""
+def post(server: Address, behind: str = "127.0.0.1") -> socket.socket:
+    """Send a picture, as a proxy does for a client, and do not wait for the answer."""
     client, data = connect(server), frame()
-    head = f"POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n"
+    lines = "Host: localhost", f"X-Forwarded-For: {behind}", f"Content-Length: {len(data)}"
+    head = "\r\n".join(["POST /api/predict HTTP/1.1", *lines, "", ""])
     client.sendall(head.encode() + data)
     return client
 
@@ -128,11 +129,17 @@ def test_busy_connections_do_not_give_way(server: Address, engine: Slow, monkeyp
 
 
 def test_a_bomb_is_refused_though_all_places_are_taken(server: Address, engine: Slow) -> None:
-    with post(server), post(server), post(server):
+    with post(server, "10.0.0.1"), post(server, "10.0.0.1"), post(server, "10.0.0.1"):
         wait(lambda: health(server).json()["taken"] == 3)
         url = f"http://{server[0]}:{server[1]}/api/predict"
         assert httpx.post(url, content=scan_bomb(1000), timeout=PATIENCE).status_code == 422
-        assert httpx.post(url, content=frame(), timeout=PATIENCE).status_code == 503
+
+
+def test_requests_are_counted_by_the_address_that_the_proxy_names(server: Address, engine: Slow) -> None:
+    with post(server, "10.0.0.1"), post(server, "10.0.0.1"), post(server, "10.0.0.1"):
+        wait(lambda: health(server).json()["taken"] == 3)
+        with post(server, "10.0.0.1") as same, post(server, "10.0.0.2") as other:
+            assert same.recv(12) == b"HTTP/1.1 429" and other.recv(12) == b"HTTP/1.1 503"
 
 
 def test_a_client_that_leaves_frees_its_place(server: Address, engine: Slow) -> None:
