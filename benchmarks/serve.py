@@ -1,9 +1,11 @@
 """Load `fpgm serve` on loopback: requests per second, latency, errors and memory; beside it the predictor alone.
 
-    python benchmarks/serve.py [--seconds 30] [--clients 8] [--size 256] [--run RUN]
+    python benchmarks/serve.py [--seconds 30] [--clients 8] [--hostile 0] [--size 256] [--run RUN]
 
 The model is the paper's UNet with random weights unless a run is given, the frame a JPEG of 622 x 529. Clients and
-server share the machine. The exit code is 1 if a request fails or the memory is not flat.
+server share the machine. With `--hostile 50` as many other clients, at ten other loopback addresses, hold connections
+idle, send an upload byte by byte, send files that are too large, and JPEG files with too many scans. The exit code is
+1 if an honest request fails or the memory is not flat.
 """
 
 from __future__ import annotations
@@ -13,18 +15,20 @@ from harness import compare, memory
 import argparse
 import io
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import numpy as np
 
+KINDS = ("idle", "slow", "oversize", "bomb")
 FLAT = 1.1  # of the memory's median in the last third over that in the first third after the warm-up
 
 
@@ -47,6 +51,15 @@ def make_frame() -> bytes:
     picture = Image.fromarray(phantom("phantom-a", 0, size=512).image).resize((622, 529))
     picture.save(file := io.BytesIO(), "jpeg", quality=92)
     return file.getvalue()
+
+
+def make_bomb() -> bytes:
+    """A progressive JPEG of a 4K frame whose last scan is repeated a thousand times."""
+    from PIL import Image
+
+    Image.new("RGB", (3840, 2160)).save(file := io.BytesIO(), "jpeg", progressive=True)
+    good = file.getvalue()
+    return good[:-2] + good[good.rindex(b"\xff\xda") : -2] * 1000 + good[-2:]
 
 
 @contextmanager
@@ -81,6 +94,42 @@ def ask(port: int, frame: bytes, end: float, spent: list[float], errors: list[st
         spent.append(time.perf_counter() - start)
 
 
+def attack(port: int, kind: str, address: str, bomb: bytes, end: float) -> None:
+    """One hostile client: do the same over and over, whatever the answer."""
+    head = "POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n"
+    while time.perf_counter() < end:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 10, (address, 0)) as client:
+            if kind == "idle":
+                client.recv(1)
+            elif kind == "slow":
+                client.sendall(head.format(10**6).encode())
+                while time.perf_counter() < end:
+                    client.sendall(b"x")
+                    time.sleep(0.5)
+            elif kind == "oversize":
+                client.sendall(head.format(30 * 2**20).encode() + bytes(30 * 2**20))
+                client.recv(2000)
+            else:
+                client.sendall(head.format(len(bomb)).encode() + bomb)
+                client.recv(2000)
+        time.sleep(0.1)
+
+
+@contextmanager
+def attacked(port: int, hostile: int, seconds: float) -> Iterator[None]:
+    """Let hostile clients work for a number of seconds."""
+    bomb, end = make_bomb(), time.perf_counter() + seconds
+    threads = [
+        threading.Thread(target=attack, args=(port, KINDS[i % len(KINDS)], f"127.0.0.{2 + i % 10}", bomb, end))
+        for i in range(hostile)
+    ]
+    for thread in threads:
+        thread.start()
+    yield
+    for thread in threads:
+        thread.join()
+
+
 def load(port: int, pid: int, frame: bytes, clients: int, seconds: float) -> tuple[list[float], list[str], list[float]]:
     """Let clients ask at the same time: seconds of each request, errors, and the server's memory in MB over time."""
     spent: list[float] = []
@@ -91,11 +140,21 @@ def load(port: int, pid: int, frame: bytes, clients: int, seconds: float) -> tup
     for thread in threads:
         thread.start()
     while time.perf_counter() < end:
-        held.append(memory(pid=pid))
+        held.append(family_memory(pid))
         time.sleep(min(0.25, seconds / 20))
     for thread in threads:
         thread.join()
     return spent, errors, held
+
+
+def family_memory(pid: int) -> float:
+    """MB that a server and the processes it has started hold."""
+    lists = [task / "children" for task in Path(f"/proc/{pid}/task").iterdir()]
+    total = memory(pid=pid)
+    for child in " ".join(one.read_text() for one in lists if one.exists()).split():
+        with suppress(OSError, StopIteration):  # it has just ended
+            total += memory(pid=child)
+    return total
 
 
 def alone(run: Path, frame: bytes, seconds: float) -> float:
@@ -113,15 +172,16 @@ def alone(run: Path, frame: bytes, seconds: float) -> float:
     return count / (time.perf_counter() - start)
 
 
-def measure(run: Path, clients: int, seconds: float) -> bool:
+def measure(run: Path, clients: int, seconds: float, hostile: int) -> bool:
     """Print the figures; return whether all went well."""
     frame = make_frame()
     before = alone(run, frame, seconds / 6)
     with serving(run) as (port, pid):
         load(port, pid, frame, clients, seconds / 6)  # warm-up
-        start = time.perf_counter()
-        spent, errors, held = load(port, pid, frame, clients, seconds)
-        rate = len(spent) / (time.perf_counter() - start)  # the last requests end a little later
+        with attacked(port, hostile, seconds):
+            start = time.perf_counter()
+            spent, errors, held = load(port, pid, frame, clients, seconds)
+            rate = len(spent) / (time.perf_counter() - start)  # the last requests end a little later
     bare = (before + alone(run, frame, seconds / 6)) / 2
     middle, late = np.percentile(spent, [50, 95])
     third = max(1, len(held) // 3)
@@ -140,12 +200,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--hostile", type=int, default=0, help="clients that attack the server meanwhile")
     parser.add_argument("--size", type=int, default=256, help="of the new model's images")
     parser.add_argument("--run", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         run = options.run or make_run(Path(folder), options.size)
-        return 0 if measure(run, options.clients, options.seconds) else 1
+        return 0 if measure(run, options.clients, options.seconds, options.hostile) else 1
 
 
 if __name__ == "__main__":

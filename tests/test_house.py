@@ -6,9 +6,12 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.report.making import bars, write_run
 
@@ -188,3 +191,26 @@ def test_no_test_imports_another() -> None:
         for name in re.findall(r"^ *(?:from|import) (tests[\w.]*)", path.read_text(encoding="utf-8"), re.MULTILINE):
             borrowed = [part for part in name.split(".") if part.startswith("test_")]
             assert not borrowed, f"{path.relative_to(TESTS)} imports {name}: move what they share to a helper module"
+
+
+FLAWED = {"pillow": "12.3.0", "starlette": "1.0.0", "h11": "0.15.0", "onnx": "1.20.1"}  # the last with a known flaw
+
+
+def test_floors_exclude_known_flaws_and_the_lock_meets_them() -> None:
+    root = PACKAGE.parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    needed = [Requirement(one) for one in (*project["dependencies"], *extras["web"], *extras["export"])]
+    lines = (root / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    locked = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
+    floors = {canonicalize_name(one.name): one.specifier for one in needed}
+    for name, specifier in floors.items():
+        assert locked[name] in specifier, f"the lock has {name} {locked[name]}, the project asks for {specifier}"
+    for name, version in FLAWED.items():
+        assert version not in floors[name], f"{name} {version} has a known flaw"
+
+
+def test_the_tests_that_the_page_on_security_names_are_there() -> None:
+    root = PACKAGE.parents[1]
+    named = re.findall(r"`(tests/[\w/.]+)`", (root / "docs" / "security.md").read_text(encoding="utf-8"))
+    assert len(named) > 10 and not [place for place in named if not (root / place).exists()]

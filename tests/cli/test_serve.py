@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from fpgm.cli import demo, main, serve
+from fpgm.data.headers import MAX_SCANS
 from fpgm.data.synthetic import phantom
-from tests.processes import PATIENCE
+from tests.data.pictures import scan_bomb
+from tests.processes import PATIENCE, wait
 from tests.serving.making import SIZE
 from tests.serving.running import make_run, picture, serving
 
@@ -78,6 +81,18 @@ def test_the_page_says_what_the_server_answers() -> None:
     (example,) = re.findall(r"^```json\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     Prediction.model_validate_json(example, strict=True)
     assert set(json.loads(example)) == set(Prediction.model_fields) - {"picture", "probability"}
+
+
+def test_the_first_interrupt_ends_a_busy_server(run: Path) -> None:
+    """Pictures that take seconds to decode are under way and wait; `serving` asks it to stop, once."""
+    heavy = scan_bomb(MAX_SCANS, 4096, 2048)
+    head = f"POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(heavy)}\r\n\r\n".encode()
+    with ExitStack() as stack, serving(run) as address:
+        place = ("127.0.0.1", int(address.rpartition(":")[2]))
+        for _ in range(6):
+            client = stack.enter_context(socket.create_connection(place, timeout=PATIENCE))
+            client.sendall(head + heavy)
+        wait(lambda: httpx.get(f"{address}/health", timeout=PATIENCE).json()["taken"] >= 2)
 
 
 def test_a_port_that_is_taken_is_said_before_anything_else(

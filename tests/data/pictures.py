@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -54,3 +56,22 @@ def encoded(picture: Image.Image, format: str = "PNG", **options: object) -> byt
     file = io.BytesIO()
     picture.save(file, format, **options)
     return file.getvalue()
+
+
+def scan_bomb(scans: int, width: int = 64, height: int = 48) -> bytes:
+    """A progressive JPEG whose last scan is repeated: each costs the decoder a pass over the whole picture."""
+    good = encoded(Image.new("RGB", (width, height), "gray"), "JPEG", progressive=True)
+    start = good.rindex(b"\xff\xda")
+    return good[:start] + good[start:-2] * (scans - good.count(b"\xff\xda") + 1) + good[-2:]
+
+
+def tile_bomb(side: int) -> bytes:
+    """A TIFF of 16 x 16 pixels in one tile of side x side."""
+    packed = zlib.compress(bytes(768), 9)
+    tags = [
+        *((256, 4, 16), (257, 4, 16), (258, 3, 8), (259, 3, 8), (262, 3, 2), (277, 3, 3)),
+        *((322, 4, side), (323, 4, side), (324, 4, 8), (325, 4, len(packed))),
+    ]
+    entries = b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in tags)
+    place = 8 + len(packed)
+    return b"II*\0" + struct.pack("<I", place) + packed + struct.pack("<H", len(tags)) + entries + bytes(4)

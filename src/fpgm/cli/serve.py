@@ -38,8 +38,10 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
             raise ValueError(f"{module} is not installed, which serving needs: pip install 'fpgm[web]'")
     import uvicorn
 
+    from fpgm.data.sandbox import stop_decoders
     from fpgm.serving.predictor import load_predictor
     from fpgm.serving.web.app import create_app
+    from fpgm.serving.web.protocol import GuardedProtocol
     from fpgm.serving.web.security import is_local
 
     output = console()
@@ -50,12 +52,15 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
         size = predictor.engine.card.size
         note = NOTE.format(size=size) if run is None else ""
         app = create_app(predictor, _aligner(folder, size), note=note, local=is_local(host))
+        listener.listen()  # so that whoever reads the address can connect
         _announce(output, folder, host, listener.getsockname()[1])
-        settings = uvicorn.Config(app, log_level="warning", limit_concurrency=256, timeout_graceful_shutdown=5)
+        settings = uvicorn.Config(app, http=GuardedProtocol, log_level="warning", timeout_graceful_shutdown=3)
         try:
             uvicorn.Server(settings).run(sockets=[listener])
         except KeyboardInterrupt:
             output.print("stopped")
+        finally:
+            stop_decoders()  # no picture under way may hold the end back
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -5,18 +5,24 @@ H x W is the source, S x S the result. ``RULES`` states every choice in words an
 
 from __future__ import annotations
 
-import io
-import warnings
+import math
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageChops, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageChops
+
+from fpgm.data.headers import header_problem
+from fpgm.data.sandbox import DecoderDied, ask
 
 Pixels = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 
 MAX_PIXELS = 2**26  # 67 million, twice an 8K frame: more is a mistake or an attack
+MAX_BYTES = 2**30  # a picture of so many pixels in 32-bit colours has 800 million
 MAX_SIDE = 65_500  # of a JPEG file, in which overlays are written
 MIN_SIZE, MAX_SIZE = 16, 2048
 MID_GREY = range(64, 192)
@@ -46,58 +52,67 @@ class Refused(ValueError):
         self.kind = kind
 
 
-def read_picture(data: bytes) -> Image.Image:
-    """Decode the bytes of a picture file to RGB, upright; raise ``Refused`` if it is damaged or too large."""
-    if not data:
-        raise Refused("empty file", "the file has no content")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd tags; size is judged below
-            picture = Image.open(io.BytesIO(data), formats=FORMATS)
-            check_pixels(*picture.size)
-            picture.load()
-            return to_rgb(ImageOps.exif_transpose(picture))
-    except Refused:
-        raise
-    except Image.DecompressionBombError:
-        raise Refused("too large", f"over {MAX_PIXELS:,} pixels; reduce it first") from None
-    except Exception as error:  # a damaged file can make a decoder raise anything
-        kind = "truncated" if "truncated" in str(error).lower() else "unreadable"
-        reason = "no picture of a known format" if isinstance(error, UnidentifiedImageError) else str(error)
-        raise Refused(kind, f"cannot be decoded: {reason}") from None
+def read_picture(data: bytes, max_pixels: int | None = None) -> Image.Image:
+    """Decode the bytes of a picture file to RGB, upright; raise ``Refused`` if it is damaged, too large or too costly.
+
+    It is decoded in another process, with limits on time and memory: see ``fpgm.data.sandbox``.
+
+    Args:
+        data: the file.
+        max_pixels: most pixels of the picture; ``MAX_PIXELS`` if not given.
+    """
+    (picture,) = _decoded("picture", data, max_pixels)
+    assert isinstance(picture, Image.Image)
+    return picture
+
+
+def read_frames(data: bytes) -> tuple[int, Iterator[Image.Image]]:
+    """Return the number of frames of a picture file, and each of them, decoded as `read_picture` does.
+
+    The first is decoded at once, each other when its turn comes.
+    """
+    found = _decoded("frames", data)
+    count = next(found)
+    assert isinstance(count, int)
+    first = next(found)
+    return count, (one for one in chain([first], found) if isinstance(one, Image.Image))
 
 
 def read_hdf5(data: bytes) -> tuple[Image.Image, Image.Image | None]:
     """Decode ``image`` (3, H, W), (H, W, 3) or (H, W) and ``label`` (H, W) of one HDF5 file; None without label."""
-    import h5py  # inference does without
+    image, *label = (one for one in _decoded("hdf5", data) if isinstance(one, Image.Image))
+    return image, label[0] if label else None
 
+
+def read_file(path: Path) -> bytes:
+    """Read a file that can be a picture; raise ``Refused`` if it is a pipe or a device, or far too large for one."""
+    if not path.is_file():
+        path.stat()  # raises if there is nothing
+        raise Refused("unreadable", "it is not a regular file")
+    if (size := path.stat().st_size) > MAX_BYTES:
+        raise Refused("too large", f"{size:,} bytes are over {MAX_BYTES:,}; reduce it first")
+    return path.read_bytes()
+
+
+def check_header(data: bytes) -> None:
+    """Raise ``Refused`` if a file is empty or its header promises more work than a picture is worth; this is quick."""
+    if not data:
+        raise Refused("empty file", "the file has no content")
+    if problem := header_problem(data):
+        raise Refused("too costly", f"cannot be decoded: {problem}")
+
+
+def _decoded(kind: str, data: bytes, max_pixels: int | None = None) -> Iterator[Image.Image | int]:
+    """Yield what a decoding process answers: pictures, and before the frames of a file their number."""
+    check_header(data)
     try:
-        with h5py.File(io.BytesIO(data), "r") as file:
-            image, label = (_read_array(file, name) if name in file else None for name in ("image", "label"))
-            if image is None:
-                raise ValueError("there is no image")
-    except Refused:
-        raise
-    except Exception as error:  # as above
-        raise Refused("unreadable", f"no HDF5 file with image and label: {error}") from None
-    if image.ndim == 3 and image.shape[0] == 3:
-        image = image.transpose(1, 2, 0)
-    if image.ndim not in (2, 3) or image.shape[2:] not in ((), (3,)) or (label is not None and label.ndim != 2):
-        shapes = f"image {image.shape}, label {None if label is None else label.shape}"
-        raise Refused("unreadable", f"{shapes}; expected image (3, H, W) and label (H, W)")
-    return _eight_bit(image), None if label is None else _eight_bit(label)
-
-
-def _read_array(file: Any, name: str) -> NDArray[Any]:
-    """Read an array only if it is in the file itself: HDF5 can also refer to any other file of this machine."""
-    array = file[name]
-    if array.file != file or array.external or array.is_virtual:
-        raise ValueError(f"{name} is kept in another file")
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} holds {array.dtype}, no numbers")
-    check_pixels(*array.shape)
-    values: NDArray[Any] = array[()]
-    return values
+        for message, content in ask({"kind": kind, "most": max_pixels or MAX_PIXELS}, data):
+            if "refused" in message:
+                raise Refused(message["refused"], message["reason"])
+            size = message.get("size")
+            yield message["count"] if size is None else Image.frombytes(message["mode"], tuple(size), content)
+    except DecoderDied as death:
+        raise Refused("too costly", f"cannot be decoded: {death}") from None
 
 
 def prepare_image(picture: Image.Image, size: int) -> Pixels:
@@ -121,7 +136,7 @@ def to_rgb(picture: Image.Image) -> Image.Image:
     if picture.mode == "RGB" and "transparency" not in picture.info:
         return picture
     if picture.mode == "F" or picture.mode.startswith("I"):
-        picture = _eight_bit(np.asarray(picture))
+        picture = eight_bit(np.asarray(picture))
     if picture.has_transparency_data:
         layer = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", layer.size, "black"), layer)
@@ -167,7 +182,7 @@ def _areas(values: NDArray[Any], size: int) -> NDArray[Any]:
     return np.diff(sums.take(column, axis=1) * size - values.take(column, axis=1) * (size - part), axis=1)
 
 
-def _eight_bit(values: NDArray[Any]) -> Image.Image:
+def eight_bit(values: NDArray[Any]) -> Image.Image:
     """Make a picture of numbers in 0 … 1 (floats only), 0 … 255 or 0 … 65535."""
     numbers = np.asarray(values, np.float64)
     low, top = (float(numbers.min()), float(numbers.max())) if numbers.size else (-1.0, -1.0)
@@ -178,11 +193,14 @@ def _eight_bit(values: NDArray[Any]) -> Image.Image:
     return Image.fromarray(np.rint(numbers * scale).astype(np.uint8))
 
 
-def check_pixels(*shape: int) -> None:
-    """Raise ``Refused`` unless a picture of this shape is usable and within the size limit."""
+def check_pixels(*shape: int, most: int | None = None) -> None:
+    """Raise ``Refused`` unless an array of this shape is of use and has up to `most` (``MAX_PIXELS``) numbers."""
+    most = most or MAX_PIXELS
     if 0 in shape:
         raise Refused("unreadable", f"a side of 0 pixels: {shape}")
-    if int(np.prod(shape, dtype=np.int64)) > MAX_PIXELS:
-        raise Refused("too large", f"{' x '.join(map(str, shape))} is over {MAX_PIXELS:,} pixels; reduce it first")
+    if math.prod(shape) > most:
+        raise Refused(
+            "too large", f"{' x '.join(f'{side:,}' for side in shape)} is over {most:,} pixels; reduce it first"
+        )
     if max(shape, default=0) > MAX_SIDE:
         raise Refused("too large", f"a side of {max(shape):,} pixels is over {MAX_SIDE:,}; cut it first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from PIL import Image
 
 from fpgm.data.fingerprint import dhash
 from fpgm.data.manifest import LeftOut
+from fpgm.data.pictures import MAX_BYTES
 from fpgm.data.raw.decoding import Input, decode
 from fpgm.data.raw.pairs import Pair
 from fpgm.data.store import StoredImage
-from tests.data.pictures import disc, save, scene
+from tests.data.pictures import disc, save, scan_bomb, scene, tile_bomb
 
 
 def pair(folder: Path, image: str = "i/1.png", mask: str | None = "m/1.png") -> Input:
@@ -122,3 +124,23 @@ def test_hdf5_without_label(tmp_path: Path) -> None:
     problem = decode(pair(tmp_path, "1.h5", "1.h5"), 32)
     assert isinstance(problem, LeftOut)
     assert (problem.kind, problem.file) == ("missing mask", "1.h5")
+
+
+@pytest.mark.parametrize(("data", "words"), [(scan_bomb(1000), "1000 scans"), (tile_bomb(46336), "46,336 x 46,336")])
+def test_a_file_that_costs_too_much_is_left_out(data: bytes, words: str, tmp_path: Path) -> None:
+    item = good(tmp_path)
+    item.pair.image.write_bytes(data)
+    left = decode(item, 32)
+    assert isinstance(left, LeftOut) and left.kind == "too costly" and words in left.reason
+
+
+def test_a_pipe_and_a_file_that_is_far_too_large_are_left_out(tmp_path: Path) -> None:
+    item = good(tmp_path)
+    with item.pair.image.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    left = decode(item, 32)
+    assert isinstance(left, LeftOut) and left.kind == "too large"
+    item.pair.image.unlink()
+    os.mkfifo(item.pair.image)
+    left = decode(item, 32)
+    assert isinstance(left, LeftOut) and left.reason == "it is not a regular file"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -16,6 +17,7 @@ from PIL import Image
 
 from fpgm.data.pictures import Refused
 from fpgm.serving.folders.inputs import Source, claims, digest, distinct, find_sources, open_frames
+from tests.data.pictures import scan_bomb, tile_bomb
 
 SHADES = [0, 90, 180]
 
@@ -201,3 +203,18 @@ def test_the_digest_is_that_of_the_whole_file(tmp_path: Path) -> None:
     (tmp_path / "long").write_bytes(bytes(3 << 20))
     (tmp_path / "longer").write_bytes(bytes(3 << 20) + b"1")
     assert digest(tmp_path / "long") != digest(tmp_path / "longer")
+
+
+@pytest.mark.parametrize(("data", "words"), [(scan_bomb(1000), "1000 scans"), (tile_bomb(46336), "46,336 x 46,336")])
+def test_a_file_that_costs_too_much_is_refused(data: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(data)
+    with pytest.raises(Refused, match=words):
+        open_frames(tmp_path / "a.jpg")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(ValueError, match="is not a regular file"):
+        find_sources([str(tmp_path / "a.png")])
+    with pytest.raises(Refused, match="not a regular file"):
+        open_frames(tmp_path / "a.png")

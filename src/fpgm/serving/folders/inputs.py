@@ -9,19 +9,17 @@ from __future__ import annotations
 import glob
 import hashlib
 import importlib
-import io
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from fpgm.data.names import printable
-from fpgm.data.pictures import FORMATS, Refused, check_pixels, read_picture, to_rgb
+from fpgm.data.pictures import Refused, read_file, read_frames
 
 PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
 VIDEOS = frozenset({".mp4", ".avi", ".mov", ".mkv", ".m4v", ".mpg", ".mpeg", ".wmv", ".webm"})
-_MOVING = ("GIF", "WEBP", "PNG", "TIFF")
 
 
 class Source(NamedTuple):
@@ -64,6 +62,8 @@ def _expand(text: str) -> list[Source]:
     if path.is_dir():
         return _below(path, path.rglob("*"))
     if path.exists():
+        if not path.is_file():
+            raise ValueError(f"{text} is not a regular file: give picture or video files, folders or patterns")
         return [Source(path, path.stem)]
     if not glob.has_magic(text):
         raise FileNotFoundError(f"there is no file or folder {text}")
@@ -132,30 +132,8 @@ def open_frames(path: Path) -> Frames:
     """Open a picture or video file; raise ``Refused`` here or later if it is damaged."""
     if path.suffix.casefold() in VIDEOS:
         return Frames(True, _video(path))
-    data = path.read_bytes()
-    still = read_picture(data)
-    count = _count(data)
-    return Frames(True, _animation(data, count)) if count > 1 else Frames(False, iter([still]))
-
-
-def _count(data: bytes) -> int:
-    try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
-            return int(getattr(picture, "n_frames", 1)) if picture.format in _MOVING else 1
-    except Exception as error:  # a damaged file can make a decoder raise anything
-        raise Refused("truncated", f"its frames cannot be counted: {error}") from None
-
-
-def _animation(data: bytes, count: int) -> Iterator[Image.Image]:
-    with Image.open(io.BytesIO(data), formats=_MOVING) as picture:
-        for number in range(count):
-            try:
-                picture.seek(number)
-                check_pixels(*picture.size)
-                frame = to_rgb(ImageOps.exif_transpose(picture))
-            except Exception as error:  # as above
-                raise Refused("truncated", f"frame {number + 1} cannot be decoded: {error}") from None
-            yield frame
+    count, pictures = read_frames(read_file(path))
+    return Frames(count > 1, pictures)
 
 
 def _video(path: Path) -> Iterator[Image.Image]:

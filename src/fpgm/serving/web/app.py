@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,7 +22,7 @@ from fpgm.runs.site import summarise_statistics
 from fpgm.serving.predictor import Predictor
 from fpgm.serving.web import answers
 from fpgm.serving.web.api_page import api_page
-from fpgm.serving.web.limits import Limits, Queue, read_body, read_upload
+from fpgm.serving.web.limits import Limits, Queue, check_upload, read_body, read_upload
 from fpgm.serving.web.messages import About, Alignment, ErrorMessage, Health, Output, Prediction, Prior, Reconstruction
 from fpgm.serving.web.security import Guard
 
@@ -33,10 +34,12 @@ DESCRIPTION = """Send the bytes of a picture file (JPEG, PNG, TIFF, BMP, WebP, G
 File names are neither sent nor used, and nothing is kept.
 
 Whatever is refused is answered with `{"detail": "one sentence"}`: 413 too large, 422 no usable picture or a parameter
-out of range, 503 too many requests at a time.
+out of range or a picture that takes too long to decode, 408 too slow, 429 too many requests of one address at a
+time, 503 too many of all.
 
 Not a medical device: for research only, never for diagnosis or treatment."""
 
+T = TypeVar("T")
 _log = logging.getLogger("fpgm.serving")
 _BODY = {
     "requestBody": {
@@ -49,6 +52,7 @@ _EXAMPLE = {"name": "name", "in": "path", "required": True, "schema": {"type": "
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     413: {"model": ErrorMessage, "description": "the file has too many bytes or pixels"},
     422: {"model": ErrorMessage, "description": "no usable picture, or a parameter out of range"},
+    429: {"model": ErrorMessage, "description": "too many requests of one address at a time"},
     503: {"model": ErrorMessage, "description": "all places are taken; try again"},
 }
 
@@ -125,10 +129,15 @@ def _add_facts(app: FastAPI, predictor: Predictor, aligner: Aligner | None, note
         max_pixels=limits.max_pixels,
     )
 
-    @app.get("/health", response_description="it works")
-    async def health() -> Health:
+    stalled: dict[int | str, dict[str, Any]] = {503: {"model": Health, "description": "no worker answers"}}
+
+    @app.get("/health", response_description="it works", responses=stalled)
+    async def health(response: Response) -> Health:
         """Say that the server works, and how busy it is."""
-        return Health(status="ok", version=__version__, taken=queue.taken, places=limits.places)
+        if queue.is_stalled():
+            response.status_code = 503
+        status = "no worker answers" if queue.is_stalled() else "ok"
+        return Health(status=status, version=__version__, taken=queue.taken, places=limits.places)
 
     @app.get("/api/about", response_description="the facts")
     async def tell() -> About:
@@ -149,7 +158,9 @@ def _add_facts(app: FastAPI, predictor: Predictor, aligner: Aligner | None, note
         name = request.path_params["name"]
         if name not in answers.EXAMPLES:
             raise HTTPException(404, f"There is no example of that name; there are {', '.join(answers.EXAMPLES)}.")
-        return Response(await queue.run(partial(answers.example, name)), media_type="image/png")
+        client = _client(request)
+        with queue.request(client), queue.place():
+            return Response(await queue.run(client, partial(answers.example, name)), media_type="image/png")
 
 
 def _add_predict(app: FastAPI, predictor: Predictor, queue: Queue) -> None:
@@ -225,19 +236,48 @@ def _look(
 
 async def _compute(request: Request, queue: Queue, work: Callable[[Image.Image], bytes]) -> bytes:
     """Read the upload and compute the answer in a place of the queue; a fault of ours is logged, not shown."""
-    with queue.place():
-        if request.headers.get("content-type", "").startswith("multipart/"):
-            raise HTTPException(415, "Send the bytes of the file itself, no form: curl --data-binary @frame.jpg URL")
-        try:
-            data = await read_body(request.stream(), queue.limits)
-            return await queue.run(lambda: work(read_upload(data, queue.limits)))
-        except HTTPException:
-            raise
-        except ClientDisconnect:
-            raise HTTPException(400, "The upload was broken off.") from None
-        except Exception:  # whatever it is, the server lives on
-            _log.exception("a request failed")
-            raise HTTPException(500, "The server failed on this picture; its log says why.") from None
+    if request.headers.get("content-type", "").startswith("multipart/"):
+        raise HTTPException(415, "Send the bytes of the file itself, no form: curl --data-binary @frame.jpg URL")
+    try:
+        client = _client(request)
+        with queue.request(client) as count:
+            declared = request.headers.get("content-length", "")
+            length = int(declared) if declared.isdecimal() else 0
+            data = await read_body(request.stream(), queue.limits, count, length)
+            check_upload(data)
+            with queue.place():
+                return await _unless_gone(request, queue.run(client, lambda: work(read_upload(data, queue.limits))))
+    except HTTPException:
+        raise
+    except ClientDisconnect:
+        raise HTTPException(400, "The upload was broken off.") from None
+    except asyncio.CancelledError:  # uvicorn would write a traceback
+        raise HTTPException(503, "The server is being stopped.") from None
+    except Exception:  # whatever it is, the server lives on
+        _log.exception("a request failed")
+        raise HTTPException(500, "The server failed on this picture; its log says why.") from None
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for an answer as long as its client does."""
+
+    async def leave() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    answer, gone = asyncio.ensure_future(work), asyncio.ensure_future(leave())
+    try:
+        await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientDisconnect
+        return answer.result()
+    finally:
+        answer.cancel()
+        gone.cancel()
 
 
 async def _explain(request: Request, error: Exception) -> JSONResponse:

@@ -16,7 +16,7 @@ PNG = "PNG as a data URL"
 class Health(BaseModel):
     """Whether the server works, and how busy it is."""
 
-    status: str = Field(description="`ok`, or there is no answer")
+    status: str = Field(description="`ok`, or `no worker answers`, with the code 503")
     version: str = Field(description="of the package")
     taken: int = Field(description="places taken by requests under way")
     places: int = Field(description="places there are; a request beyond is answered with 503")

@@ -24,7 +24,7 @@ HEADERS = {
 
 
 class Guard:
-    """Refuses requests that another site's page makes, and sets `HEADERS`.
+    """Refuses requests that another site's page makes or that say their length twice, and sets `HEADERS`.
 
     Args:
         app: application that answers the requests that pass.
@@ -47,8 +47,13 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        problem = self._problem(Headers(scope=scope))
+        headers = Headers(scope=scope)
+        problem = self._problem(headers)
         answer = self.app if problem is None else JSONResponse({"detail": problem}, 403)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # a proxy may have taken the other for the end, and part of the body for another client's request
+            detail = "The request says its length in two ways, Content-Length and Transfer-Encoding. Send one."
+            answer = JSONResponse({"detail": detail}, 400, {"Connection": "close"})
         await answer(scope, receive, guarded)
 
     def _problem(self, headers: Headers) -> str | None:
