@@ -18,6 +18,7 @@ import pytest
 
 from fpgm.data.raw.layouts import recognise
 from fpgm.data.raw.prepare import prepare
+from fpgm.files import LOCK
 from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
 from tests.cli.making import command as reproduce
@@ -66,13 +67,15 @@ def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_bef
     process.kill()
     process.communicate(timeout=PATIENCE)
     wait(lambda: not any(map(alive, family)))  # the workers end too
-    left = {name: data for name, data in content(out).items() if not name.endswith(".part")}
-    assert left == before  # nothing, or the store of the run before
+    left = {name: data for name, data in content(out).items() if not name.endswith((".part", LOCK))}
+    assert left == {
+        name: data for name, data in before.items() if not name.endswith(LOCK)
+    }  # nothing, or the store of the run before
     for number in range(10, 60):
         (folder / f"images/{number}.png").unlink()
         (folder / f"masks/{number}.png").unlink()
     assert prepare(*recognise(folder.parent), out, 32).status == "written"
-    assert sorted(path.name for path in (out / "mine").iterdir()) == ["data.h5", "manifest.json"]  # no remains
+    assert sorted(path.name for path in (out / "mine").iterdir()) == [LOCK, "data.h5", "manifest.json"]  # no remains
 
 
 def test_training_killed_in_each_stage_ends_like_one_that_was_not(
