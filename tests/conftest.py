@@ -40,3 +40,12 @@ def phantom_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["data", "synth", "--out", str(folder), *DRAWN]) == 0
     assert main(["data", "split", "--data", str(folder), "--protocol", "strict"]) == 0
     return folder
+
+
+def shrink_demo(patch: pytest.MonkeyPatch) -> None:
+    """Give the demo few images and a small network, in this process and in those that it starts."""
+    from fpgm.cli import demo
+
+    small = ("net.name=unet", "net.arguments={channels: [2, 4, 4, 8, 8]}", "train.choose_statistics=false")
+    patch.setattr(demo, "COUNT", 12)
+    patch.setattr(demo, "SETTINGS", {name: (*demo.SETTINGS.get(name, ()), *small) for name in demo.METHODS})

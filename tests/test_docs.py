@@ -31,6 +31,7 @@ from fpgm.cli import demo, main
 from fpgm.data.synthetic import phantom
 from fpgm.experiments import plan
 from fpgm.methods import METHODS
+from tests.conftest import shrink_demo
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -81,7 +82,7 @@ RUNNABLE = [page for page in PAGES if any(one.language in ("sh", "python") for o
 def tiny(preset: Callable[[str], dict[str, Any]], method: str) -> dict[str, Any]:
     """Return a preset with a network and a training that take no time."""
     small = {"arguments": {"dropout": 0.0, "channels": [2, 4, 4, 8, 8]}}
-    return {**preset(method), "net": small, "train": {"iterations": 2, "pictures_every": 0}}
+    return {**preset(method), "net": small, "train": {"iterations": 2, "pictures_every": 0, "choose_statistics": False}}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -91,7 +92,7 @@ def small() -> Iterator[None]:
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "cpu_count", lambda: 1)
-        patch.setattr(demo, "COUNT", 12)
+        shrink_demo(patch)
         patch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
         for key, preset in config.PRESETS.items():
             patch.setitem(config.PRESETS, key, functools.partial(tiny, preset))
@@ -128,7 +129,7 @@ class Kit:
                 self.make("store")
                 fpgm("train --method fpgm --preset mini --data store --labeled 20% --out run")
             elif thing in ("runs", "demo"):
-                shutil.copytree(self.make("run"), path / "fpgm")
+                shutil.copytree(self.make("run"), path / ("fpgm" if thing == "runs" else demo.OURS))
             elif thing == "examples":
                 shutil.copytree(ROOT / "examples", path)
             elif thing == "downloads":  # under the names of two public data sets, in their layouts

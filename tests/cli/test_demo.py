@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fpgm.cli import demo, main
+from fpgm.cli import main
+from tests.conftest import shrink_demo
 
 
 def test_the_demo_writes_one_self_contained_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "COUNT", 12)
+    shrink_demo(monkeypatch)
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--iterations", "4"]) == 0
     page = (out / "index.html").read_text()

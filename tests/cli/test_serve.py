@@ -22,8 +22,13 @@ from PIL import Image
 from fpgm.cli import demo, main, serve
 from fpgm.data.headers import MAX_SCANS
 from fpgm.data.synthetic import phantom
+<<<<<<< HEAD
 from tests.data.pictures import scan_bomb
 from tests.processes import PATIENCE, wait
+=======
+from tests.conftest import shrink_demo
+from tests.processes import PATIENCE
+>>>>>>> 7036e03 (The pages' demo is the run that serve looks for, so that no test trains it; the demo in tests has a small network)
 from tests.serving.making import SIZE
 from tests.serving.running import make_run, picture, serving
 
@@ -139,7 +144,7 @@ def test_without_a_run_the_demo_s_is_trained_once(
     tmp_path: Path, served: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "COUNT", 12)
+    shrink_demo(monkeypatch)
     monkeypatch.setattr(demo, "ITERATIONS", 2)
     for _ in range(2):
         assert main(["serve", "--port", "0"]) == 0
@@ -163,7 +168,7 @@ def test_its_training_can_be_interrupted(
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "COUNT", 12)
+    shrink_demo(monkeypatch)
     monkeypatch.setattr("fpgm.experiments.processes.Processes.start", stop)
     assert main(command) == 130 and not served
     assert "the same command goes on" in capsys.readouterr().out
