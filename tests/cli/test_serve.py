@@ -22,13 +22,9 @@ from PIL import Image
 from fpgm.cli import demo, main, serve
 from fpgm.data.headers import MAX_SCANS
 from fpgm.data.synthetic import phantom
-<<<<<<< HEAD
+from tests.conftest import shrink_demo
 from tests.data.pictures import scan_bomb
 from tests.processes import PATIENCE, wait
-=======
-from tests.conftest import shrink_demo
-from tests.processes import PATIENCE
->>>>>>> 7036e03 (The pages' demo is the run that serve looks for, so that no test trains it; the demo in tests has a small network)
 from tests.serving.making import SIZE
 from tests.serving.running import make_run, picture, serving
 
