@@ -79,8 +79,9 @@ def test_an_answer_that_is_left_early_is_not_mixed_with_the_next() -> None:
 
 
 PARENT = """
-import sys, time
+import signal, sys, time
 from fpgm.data.pictures import read_picture
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts jobs in the background without it
 read_picture(bytes.fromhex(sys.argv[1]))
 print("decoded", flush=True)
 time.sleep(1e6)
