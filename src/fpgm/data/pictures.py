@@ -84,7 +84,7 @@ def read_hdf5(data: bytes) -> tuple[Image.Image, Image.Image | None]:
     return image, label[0] if label else None
 
 
-def read_file(path: Path) -> bytes:
+def read_picture_file(path: Path) -> bytes:
     """Read a file that can be a picture; raise ``Refused`` if it is a pipe or a device, or far too large for one."""
     if not path.is_file():
         path.stat()  # raises if there is nothing

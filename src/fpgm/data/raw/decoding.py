@@ -9,7 +9,15 @@ from PIL import Image
 
 from fpgm.data.fingerprint import dhash
 from fpgm.data.manifest import ImageRow, LeftOut
-from fpgm.data.pictures import Refused, prepare_image, prepare_mask, read_file, read_hdf5, read_mask, read_picture
+from fpgm.data.pictures import (
+    Refused,
+    prepare_image,
+    prepare_mask,
+    read_hdf5,
+    read_mask,
+    read_picture,
+    read_picture_file,
+)
 from fpgm.data.raw.layouts import HDF5
 from fpgm.data.raw.pairs import Pair
 from fpgm.data.store import StoredImage
@@ -53,7 +61,7 @@ def decode(item: Input, size: int) -> StoredImage | LeftOut:
 
 def _open(path: Path) -> tuple[Image.Image, Image.Image | None]:
     """Read a picture; an HDF5 file can contain its mask."""
-    data = read_file(path)
+    data = read_picture_file(path)
     return read_hdf5(data) if path.suffix.casefold() in HDF5 else (read_picture(data), None)
 
 

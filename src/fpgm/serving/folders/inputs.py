@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from fpgm.data.names import printable
-from fpgm.data.pictures import Refused, read_file, read_frames
+from fpgm.data.pictures import Refused, read_frames, read_picture_file
 
 PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
 VIDEOS = frozenset({".mp4", ".avi", ".mov", ".mkv", ".m4v", ".mpg", ".mpeg", ".wmv", ".webm"})
@@ -132,7 +132,7 @@ def open_frames(path: Path) -> Frames:
     """Open a picture or video file; raise ``Refused`` here or later if it is damaged."""
     if path.suffix.casefold() in VIDEOS:
         return Frames(True, _video(path))
-    count, pictures = read_frames(read_file(path))
+    count, pictures = read_frames(read_picture_file(path))
     return Frames(count > 1, pictures)
 
 
