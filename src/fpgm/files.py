@@ -139,7 +139,7 @@ def read_file(path: Path, within: Path | None = None, most: int = MOST_BYTES) ->
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse UTF-8 JSON; what is no JSON, or nested deeper than `MOST_DEPTH`, is a ValueError with the reason."""
+    """Parse UTF-8 JSON; what is not JSON, or nested deeper than `MOST_DEPTH`, is a ValueError with the reason."""
     plain = text.decode() if isinstance(text, bytes) else text
     depth = 0
     for bracket in re.findall(r"[][{}]", _STRING.sub("", plain)):
@@ -150,7 +150,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def check_name(name: object, what: str) -> str:
-    """Return a text that may become a part of a file's name; refuse one that leads elsewhere or is none.
+    """Return a text that may become a part of a file's name; refuse one that is not a name or leads elsewhere.
 
     Args:
         name: the text, as it was read.

@@ -3,7 +3,7 @@
 B images of H × W pixels, C channels, K classes; T = grid² tiles, numbered row by row.
 
 * The second network is the same UNet as the first, initialised independently, where the official scripts take a
-  pre-trained Swin-UNet: one backbone for all methods, no weights from elsewhere.
+  pre-trained Swin-UNet: one backbone for all methods.
 * One optimiser holds both networks; SGD moves each parameter by its own gradient, so it equals one for each.
 * The weak view is the benchmark's (flips and quarter turns), without the official rotation by up to 20 degrees.
 * Network 1, which sees weak views, is validated and shipped; the official scripts validate both.

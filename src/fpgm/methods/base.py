@@ -75,7 +75,7 @@ class Method(nn.Module, abc.ABC):
         """Let `__init__` check its arguments against their annotated ranges."""
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]  # same signature
 
     def __init__(self) -> None:
         super().__init__()

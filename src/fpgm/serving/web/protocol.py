@@ -26,7 +26,7 @@ class GuardedProtocol(H11Protocol):
         self._unsent = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Begin to wait for a request, and drop another connection if there are too many."""
         super().connection_made(transport)
         self._wait_for_request()
