@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/fpgm demo --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Ten thousand cases and more; `make test` has a few of each kind.
 fuzz: $(READY)
@@ -18,7 +18,7 @@ fuzz: $(READY)
 
 # The web page and the command line are driven from outside: by a browser, and in processes of their own.
 coverage: $(READY)
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -13,9 +13,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.sharing import begin, shared
+
+begin()  # before processes are started that run tests beside this one
+
 # A busy machine is not an error, neither for a case nor for drawing one; and what lands must not depend on a draw.
 settings.register_profile(
-    "fpgm", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+    "fpgm",
+    deadline=None,
+    max_examples=50,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fpgm")
 
@@ -34,12 +42,14 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def phantom_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store of 20 phantoms of 64 x 64 per domain, with the split `strict-0`."""
+    return shared("phantoms", _draw_phantoms, tmp_path_factory.mktemp("phantoms") / "store")
+
+
+def _draw_phantoms(folder: Path) -> None:
     from fpgm.cli import main
 
-    folder = tmp_path_factory.mktemp("phantoms")
     assert main(["data", "synth", "--out", str(folder), *DRAWN]) == 0
     assert main(["data", "split", "--data", str(folder), "--protocol", "strict"]) == 0
-    return folder
 
 
 def shrink_demo(patch: pytest.MonkeyPatch) -> None:
@@ -49,3 +59,10 @@ def shrink_demo(patch: pytest.MonkeyPatch) -> None:
     small = ("net.name=unet", "net.arguments={channels: [2, 4, 4, 8, 8]}", "train.choose_statistics=false")
     patch.setattr(demo, "COUNT", 12)
     patch.setattr(demo, "SETTINGS", {name: (*demo.SETTINGS.get(name, ()), *small) for name in demo.METHODS})
+
+
+def compute_here(patch: pytest.MonkeyPatch) -> None:
+    """Compute what would get processes of its own in this one: each of them imports torch."""
+    from fpgm.experiments import processes, runner
+
+    patch.setattr(processes, "Processes", lambda steps, jobs, threads: runner.InProcess(steps))

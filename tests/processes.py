@@ -5,6 +5,7 @@ No test rests on how fast a machine is. A limit in seconds guards against hangin
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -15,33 +16,28 @@ from pathlib import Path
 
 PATIENCE = 1800.0  # seconds
 
-# Runs `fpgm`; it sends itself a signal when the n-th draft of a file is whole and about to take its place.
-SIGNALLED = """
-import os, sys
-from pathlib import Path
-number, name, left = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-real = Path.replace
-def replace(self, target):
-    global left
-    if Path(target).name == name:
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), number)
-    return real(self, target)
-Path.replace = replace
-from fpgm.cli import main
-sys.exit(main(sys.argv[4:]))
-"""
-
 
 def alone() -> dict[str, str]:
     """The environment of a process with one thread."""
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
+def signalling(number: int, file: str, count: int) -> Callable[[Path, Path], Path]:
+    """A `Path.replace` with which a process signals itself: the n-th draft of a file is whole, but not named yet."""
+    real, seen = Path.replace, itertools.count(1)
+
+    def replace(draft: Path, target: Path) -> Path:
+        if Path(target).name == file and next(seen) == count:
+            os.kill(os.getpid(), number)
+        return real(draft, target)
+
+    return replace
+
+
 def signalled(number: signal.Signals, file: str, count: int, command: Sequence[str]) -> subprocess.Popen[str]:
     """Start a command that gets a signal when it has written a file for the n-th time, but not named it yet."""
-    words = [sys.executable, "-c", SIGNALLED, str(int(number)), file, str(count), *command]
+    script = Path(__file__).with_name("signalled.py")
+    words = [sys.executable, str(script), str(int(number)), file, str(count), *command]
     return subprocess.Popen(words, env=alone(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

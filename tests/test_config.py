@@ -90,6 +90,12 @@ def test_differences_are_named_and_workers_may_change() -> None:
     assert differences(old, new) == ["arguments.gamma: 0.05 -> 0.1"]
 
 
+@pytest.mark.parametrize("value", ["16-true", "bf16-true", "64-true", "transformer-engine", "16", "32", "64", "bf16"])
+def test_other_precisions_of_fabric_are_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="precision: Input should be 'auto', '32-true', 'bf16-mixed' or '16-mixed'"):
+        resolve("mini", "supervised", DATA, [f"train.precision={value}"])
+
+
 def test_precision_may_be_left_open_but_not_changed() -> None:
     auto, full, half = (
         resolve("mini", "fpgm", DATA, [f"train.precision={name}"]) for name in ("auto", "32-true", "bf16-mixed")

@@ -31,7 +31,7 @@ from fpgm.cli import demo, main
 from fpgm.data.synthetic import phantom
 from fpgm.experiments import plan
 from fpgm.methods import METHODS
-from tests.conftest import shrink_demo
+from tests.conftest import compute_here, shrink_demo
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -46,8 +46,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "results.md": ("downloads",),
     "how-to/your-own-data.md": OWN,
     "how-to/public-data.md": ("downloads", "train.txt", "test.txt"),
+    "how-to/python.md": OWN,
     "how-to/train.md": ("store",),
-    "how-to/evaluate.md": ("store", "run"),
+    "how-to/evaluate.md": ("store", "run", "ward"),
     "how-to/report.md": ("store", "runs"),
     "how-to/reproduce.md": ("store",),
     "how-to/predict.md": ("run", "images"),
@@ -58,7 +59,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "how-to/analyze.md": ("store",),
 }
 
-SHORT = {"--iterations": "2", "--count": "12"}
+SHORT = {"--iterations": "2", "--count": "12", "--size": "64"}
 MORE = {"demo": ["--iterations", "2"], "prepare": ["--size", "64"], "serve": ["--port", "0"]}
 
 
@@ -93,12 +94,14 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "cpu_count", lambda: 1)
         shrink_demo(patch)
+        compute_here(patch)
         patch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
         for key, preset in config.PRESETS.items():
             patch.setitem(config.PRESETS, key, functools.partial(tiny, preset))
         rows = {table: (variants[0], variants[-1]) for table, variants in plan.ROWS.items()}
         patch.setattr(plan, "ROWS", rows | {"main": plan.ROWS["main"][:2]})
         patch.setattr(plan, "LABELED", dict.fromkeys(plan.LABELED, ("20%",)))
+        patch.setattr(plan, "SEEDS", dict.fromkeys(plan.SEEDS, (0,)))
         yield
     torch.set_num_threads(threads)
 
@@ -130,6 +133,8 @@ class Kit:
                 fpgm("train --method fpgm --preset mini --data store --labeled 20% --out run")
             elif thing in ("runs", "demo"):
                 shutil.copytree(self.make("run"), path / ("fpgm" if thing == "runs" else demo.OURS))
+            elif thing == "ward":
+                draw(path, "images", "masks", "phantom-f")
             elif thing == "examples":
                 shutil.copytree(ROOT / "examples", path)
             elif thing == "downloads":  # under the names of two public data sets, in their layouts

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,14 @@ from fpgm.files import (
     check_name,
     claim,
     csv_cell,
+    file_sha256,
+    open_regular,
     parse_json,
     read_file,
     sole_writer,
     write_text,
 )
+from tests.special_files import KINDS, make_special
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
@@ -97,6 +102,82 @@ def test_the_drafts_of_killed_writers_are_cleared_at_any_depth(folder: Path) -> 
     assert [path.name for path in folder.rglob("*part*")] == ["part.png"]
 
 
+WRITER = """
+import sys
+from fpgm.files import atomic_path
+with atomic_path(sys.argv[1]) as draft:
+    print(draft, flush=True)
+    input()
+"""
+
+
+def left_draft(target: Path, number: int = 0) -> Path:
+    draft = target.with_name(f".{target.name}.{number}.part")
+    draft.write_text("half")
+    return draft
+
+
+def test_the_next_writer_of_a_file_clears_the_drafts_of_killed_ones(folder: Path) -> None:
+    drafts = [left_draft(folder / "a.onnx", number) for number in range(3)]
+    other = left_draft(folder / "b.onnx")
+    write_text(folder / "a.onnx", "new")
+    assert not any(draft.exists() for draft in drafts) and other.exists()
+    assert (folder / "a.onnx").read_text() == "new"
+
+
+def test_a_draft_whose_writer_lives_stays(folder: Path) -> None:
+    with atomic_path(folder / "a") as first:
+        first.write_text("first")  # the lock outlasts the closing of the file
+        with atomic_path(folder / "a") as second:
+            assert first != second and first.exists()
+            second.write_text("second")
+        assert (folder / "a").read_text() == "second"
+        with sole_writer(folder):
+            assert first.exists()
+    assert (folder / "a").read_text() == "first"
+    assert sorted(path.name for path in folder.iterdir()) == [LOCK, "a"]
+
+
+def test_a_writer_in_another_process_keeps_its_draft(folder: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(folder / "a")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        draft = Path(process.stdout.readline().strip())
+        write_text(folder / "a", "mine")
+        assert draft.exists()
+        process.kill()
+    assert draft.exists()
+    write_text(folder / "a", "again")
+    assert [path.name for path in folder.iterdir()] == ["a"]
+
+
+def test_a_draft_that_is_a_link_or_a_folder_is_not_written_to(folder: Path) -> None:
+    (folder / ".a.0.part").symlink_to(folder.parent / "secret")
+    (folder / ".a.1.part").mkdir()
+    with atomic_path(folder / "a") as first, atomic_path(folder / "a") as second:
+        first.write_text("first")
+        second.write_text("second")
+    assert (folder.parent / "secret").read_text() == "secret" and (folder / ".a.1.part").is_dir()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(kind: str, folder: Path) -> None:
+    path = make_special(kind, folder / "a")
+    for read in (open_regular, file_sha256, lambda path: read_file(path, within=Path("/"))):
+        with pytest.raises(ValueError, match="is not a regular file: put one in its place"):
+            read(path)
+
+
+def test_the_hash_is_that_of_the_whole_file(folder: Path) -> None:
+    (folder / "empty").touch()
+    assert file_sha256(folder / "empty").startswith("e3b0c44298fc1c14")  # SHA-256 of nothing
+    (folder / "long").write_bytes(bytes(3 << 20))
+    (folder / "longer").write_bytes(bytes(3 << 20) + b"1")
+    assert file_sha256(folder / "long") != file_sha256(folder / "longer")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        file_sha256(folder / "none")
+
+
 def test_a_file_is_read_where_it_is(folder: Path) -> None:
     (folder / "a").write_text("a")
     (folder / "near").symlink_to("a")
@@ -112,12 +193,6 @@ def test_a_file_is_read_where_it_is(folder: Path) -> None:
         read_file(folder / "none")
     with pytest.raises(ValueError, match="a has 1 bytes, and no file of its kind has over 0"):
         read_file(folder / "a", most=0)
-
-
-def test_a_pipe_is_not_waited_for(folder: Path) -> None:
-    os.mkfifo(folder / "pipe")
-    with pytest.raises(ValueError, match="pipe is not a regular file"):
-        read_file(folder / "pipe")
 
 
 def test_a_folder_whose_name_another_begins_with_is_another(folder: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from fpgm.model import FORMAT, WEIGHTS, load_model, save_model
 from fpgm.nets import UNet
 from fpgm.nets.statistics import blend
-from fpgm.runs.card import CARD, ModelCard, Statistics
+from fpgm.runs.card import CARD, Calibration, ModelCard, Statistics
 from fpgm.tensors import write_tensors
 
 SMALL = {"channels": [4, 4, 4, 4, 4]}
@@ -92,7 +92,9 @@ def test_a_share_that_the_weights_were_not_saved_for_is_refused(folder: Path) ->
     record = json.loads((folder / "model.json").read_text())
     record["statistics"]["own"] = 0.5
     (folder / "model.json").write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=r"not saved for the share .* model\.json says, 0\.5: copy the whole folder"):
+    with pytest.raises(
+        ValueError, match=r"not saved for the share .* model\.json says, 0\.5 and 1: copy the whole folder"
+    ):
         load_model(folder)
 
 
@@ -158,3 +160,24 @@ def test_weights_that_a_card_wants_to_download_are_those_of_the_file(
     card = ModelCard(net="monai:FlexibleUNet", arguments={**arguments, "pretrained": True}, size=32, training={})
     save_model(tmp_path, net, card)
     assert all(torch.equal(value, net.state_dict()[key]) for key, value in load_model(tmp_path)[0].state_dict().items())
+
+
+def test_a_temperature_is_kept_and_one_that_was_changed_is_refused(folder: Path) -> None:
+    net, card = load_model(folder)
+    assert card.temperature == 1.0  # of a model without one
+    fitted = Calibration(temperature=1.7, images=4, error_before=0.2, error_after=0.1)
+    saved = save_model(folder, net, card.model_copy(update={"calibration": fitted}))
+    assert saved.weights_sha256 != card.weights_sha256  # other numbers come out
+    assert load_model(folder)[1].temperature == 1.7
+    record = json.loads((folder / "model.json").read_text())
+    record["calibration"]["temperature"] = 1.0
+    (folder / "model.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"not saved for .* 0 and 1: copy the whole folder"):
+        load_model(folder)
+
+
+def test_a_card_without_the_field_is_read(folder: Path) -> None:
+    record = json.loads((folder / "model.json").read_text())
+    del record["calibration"]
+    (folder / "model.json").write_text(json.dumps(record))
+    assert load_model(folder)[1].calibration is None

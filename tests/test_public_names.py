@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import fpgm
-from fpgm.cli import COMMANDS, build_parser
+from fpgm.cli import COMMANDS
+from fpgm.cli.arguments import arguments_of
 from fpgm.cli.reproduce import reproduce
 from fpgm.config import PRESETS, keys
 from fpgm.data.batches.batch import Batch
@@ -20,7 +21,7 @@ from fpgm.methods import METHODS, Method
 from fpgm.metrics import pair_metrics
 
 MODULES = {
-    "fpgm": "__version__ load_predictor",
+    "fpgm": "__version__ adapt evaluate load_predictor prepare split train",
     "fpgm.spectrum": "FrequencyPrior SpectralAlignment align amplitude broadcast edge_mask edge_profiles edge_region "
     "generic_profile gradient likeness low_pass radial_profile radius_grid resample sum_over_ranks to_grey",
     "fpgm.methods": "METHODS Method Stage Step",
@@ -29,6 +30,12 @@ MODULES = {
 }
 # A name before the star is given by place or by name, one after it by name alone.
 ARGUMENTS = {
+    "fpgm.prepare": "out * images masks unlabeled name root datasets groups size keep_empty replace workers",
+    "fpgm.split": "store * protocol seed leave_out unseen fractions out",
+    "fpgm.train": "store * out method labeled split preset iterations seed settings precision accelerator resume "
+    "progress",
+    "fpgm.evaluate": "run * store images masks name split datasets device workers",
+    "fpgm.adapt": "model frames out * masks own count device",
     "fpgm.load_predictor": "path * device threshold average keep_largest min_area precision",
     "fpgm.serving.predictor.Predictor.predict": "self images",
     "fpgm.metrics.pair_metrics": "pred true * on_empty spacing hd95 asd",
@@ -62,16 +69,17 @@ COMMAND_LINE = {
     "demo": "--out --iterations --seed",
     "data list": "--root --store --json",
     "data synth": "--out --count --size --seed --variety --domains --workers --json",
-    "data prepare": "--out --root --images --masks --unlabeled --name --datasets --size --workers --strict --json",
+    "data prepare": "--out --root --images --masks --unlabeled --name --datasets --groups --size --keep-empty "
+    "--no-keep-empty --replace --workers --strict --json",
     "data split": "--data --protocol --leave-out --seed --out --datasets --unseen --fractions --lists --labeled --json",
     "data audit": "--data --split --out --json",
     "data verify": "--data --datasets --json",
     "prior learn": "--data --out --labeled --split --momentum --literal",
     "prior show": "prior --out",
     "prior compare": "priors --out --json",
-    "train": "--method --data --out --labeled --split --preset --iterations --seed --set --resume --accelerator "
-    "--devices --num-nodes --precision",
-    "evaluate": "run --data --datasets --device --workers --json",
+    "train": "--method --data --out --labeled --split --preset --iterations --seed --set --resume "
+    "--cross-validate --accelerator --devices --num-nodes --precision",
+    "evaluate": "run --data --images --masks --name --split --datasets --device --workers --json",
     "predict": "model images --out --threshold --average --keep-largest --min-area --save --device --precision "
     "--batch-size",
     "adapt": "run frames --out --masks --own --count --device --batch-size --json",
@@ -114,12 +122,9 @@ def commands(table: dict[str, Any], before: str = "") -> dict[str, Callable[...,
 
 
 def options(command: str) -> list[str]:
-    """Return the options of a command as its parser takes them, those given by place without dashes."""
-    parser: Any = build_parser()
-    for word in command.split():
-        parser = parser._subcommands_action.choices[word]
-    names = [action.option_strings[0] if action.option_strings else action.dest for action in parser._actions]
-    return [name for name in names if name not in ("-h", "--help")]
+    """Return the arguments of a command as one types them, those given by place without dashes."""
+    found = arguments_of(commands(COMMANDS)[command])
+    return [argument.flag if argument.option else argument.name for argument in found]
 
 
 @pytest.mark.parametrize("module", MODULES)

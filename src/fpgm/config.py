@@ -5,7 +5,6 @@ Parts of a run take plain arguments, never a config object.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,12 +12,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from fpgm._version import __version__
+from fpgm.data.names import near
 from fpgm.methods import METHODS
 from fpgm.methods.arguments import STRICT, Arguments, explain
 from fpgm.methods.arguments import arguments_model as model_of
 from fpgm.runs.config import flatten, load_yaml, read_yaml, write_config
 
 Preset = Literal["paper", "mini"]
+# What is taken if nobody chooses: a training that ends within the hour on a CPU, alike on every machine.
+USUAL_PRESET: Preset = "mini"
+USUAL_METHOD = "fpgm_teacher"
 Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 
 
@@ -32,8 +35,10 @@ class DataConfig(Part):
     """Which images."""
 
     store: Path
-    split: str = Field(description="name of a folder under STORE/splits")
-    labeled: str = Field("5%", description="number N or percentage P% of the training pool")
+    split: str = Field(description="name of a folder under STORE/splits, or the whole path of a split elsewhere")
+    labeled: str = Field(
+        "auto", description="number N, P% or all of the train images with masks; auto: 5% of public data, else all"
+    )
     batch_labeled: int = Field(8, ge=1, description="number of labelled images in a step, on all processes together")
     batch_unlabeled: int = Field(8, ge=1, description="number of unlabelled images in a step, likewise")
     weak: float = Field(0.5, ge=0, le=1, description="probability of each flip and of a quarter turn")
@@ -158,18 +163,40 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
     """
     record: dict[str, Any] = {**PRESETS[preset](method), "method": method}
     record["data"] = {**record.get("data", {}), **data}
-    valid = keys(method)
+    _apply(record, settings)
+    return _build(record, "the settings")
+
+
+def amend(
+    config: RunConfig,
+    preset: Preset | None = None,
+    method: str | None = None,
+    data: Mapping[str, Any] | None = None,
+    settings: Iterable[str] = (),
+) -> RunConfig:
+    """Return the configuration with what is given replaced; see `resolve`, and `differences` for what that changes."""
+    record = config._record()
+    if method is not None and method != config.method:
+        record |= {"method": method, "arguments": {}}
+    record["preset"] = preset or config.preset
+    record["data"] = {**record["data"], **(data or {})}
+    _apply(record, settings)
+    return _build(record, "the settings")
+
+
+def _apply(record: dict[str, Any], settings: Iterable[str]) -> None:
+    """Put settings `key=value` into the record of a configuration."""
+    valid = keys(record["method"])
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
             raise ValueError(f"--set takes key=value, got {setting!r}; for example method.gamma=0.1")
         if key not in valid:
-            raise ValueError(f"there is no setting {key!r}; {_near(key, valid)}")
+            raise ValueError(f"there is no setting {key!r}; {near(key, valid)}")
         section, _, name = key.partition(".")
         record.setdefault("arguments" if section == "method" else section, {})[name] = read_yaml(text, setting)
         if key == "net.name":
             record["net"] = {"name": record["net"]["name"]}  # what else a preset says is of its own network
-    return _build(record, "the settings")
 
 
 def keys(method: str) -> list[str]:
@@ -187,7 +214,7 @@ def keys(method: str) -> list[str]:
 def arguments_model(method: str) -> type[Arguments]:
     """Return the arguments of a method beside its network, as a typed section."""
     if method not in METHODS:
-        raise ValueError(f"there is no method {method!r}; {_near(method, METHODS)}")
+        raise ValueError(f"there is no method {method!r}; {near(method, METHODS)}")
     return model_of(METHODS[method].__init__)
 
 
@@ -205,12 +232,6 @@ def differences(old: RunConfig, new: RunConfig) -> list[str]:
         for key in sorted(left.keys() | right.keys())
         if left.get(key) != right.get(key) and key not in free
     ]
-
-
-def _near(name: str, valid: Iterable[str]) -> str:
-    known = list(valid)
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    return f"near it: {', '.join(close)}" if close else f"there are: {', '.join(known)}"
 
 
 def _build(record: dict[str, Any], source: str) -> RunConfig:

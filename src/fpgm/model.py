@@ -26,7 +26,8 @@ FORMAT = "fpgm-weights-1"
 def save_model(folder: Path, net: nn.Module, card: ModelCard, *, base: Path | None = None) -> ModelCard:
     """Write the weights, then ``model.json`` with their hash and ``MODEL_CARD.md``, and return the card.
 
-    The hash also covers the share of an image's own statistics. Weights that are not finite are refused.
+    The hash also covers the share of an image's own statistics and the temperature. Weights that are not finite are
+    refused.
 
     Args:
         folder: model folder to write.
@@ -62,8 +63,8 @@ def load_model(path: Path) -> tuple[nn.Module, ModelCard]:
         )
     if content != _content(card):
         raise ValueError(
-            f"{folder / WEIGHTS} was not saved for the share of an image's own statistics that {CARD} says, "
-            f"{card.statistics.own:g}: copy the whole folder again"
+            f"{folder / WEIGHTS} was not saved for the share of an image's own statistics and the temperature that "
+            f"{CARD} says, {card.statistics.own:g} and {card.temperature:g}: copy the whole folder again"
         )
     net = build(card.net, **arguments)
     net.load_state_dict(weights)
@@ -89,8 +90,9 @@ def _check_shapes(folder: Path, net: str, arguments: dict[str, Any]) -> None:
 
 
 def _content(card: ModelCard) -> dict[str, float]:
-    """Return what the file of weights says beside them: the share of an image's own statistics, if any."""
-    return {"own": card.statistics.own} if card.statistics.own else {}
+    """Return what the file of weights says beside them: share of an image's own statistics, and temperature, if any."""
+    values = {"own": card.statistics.own, "temperature": card.temperature}
+    return {name: value for name, value in values.items() if value != {"own": 0, "temperature": 1}[name]}
 
 
 def choose_device(name: str) -> torch.device:

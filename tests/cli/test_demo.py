@@ -15,7 +15,7 @@ def test_the_demo_writes_one_self_contained_page(tmp_path: Path, monkeypatch: py
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--iterations", "4"]) == 0
     page = (out / "index.html").read_text()
-    assert page.count("<img src='data:image/") == 5 and "http" not in page
+    assert page.count("<img src='data:image/") == 6 and "http" not in page
     assert "phantom-f (unseen)" in page and "supervised" in page and "say nothing about real colonoscopy" in page
     for method in ("supervised", "fpgm", "fpgm_teacher"):
         assert len(list((out / method / "evaluation").glob("*.csv"))) == 6

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from fpgm.cli import main
+from fpgm.data.store import Store
 from fpgm.runs.results import read_result
 from fpgm.runs.summary import summarise
 from tests.runs.making import make_run
@@ -27,7 +30,7 @@ def test_the_tables_show_both_rules(run: Path, capsys: pytest.CaptureFixture[str
         assert f"{scale * summary.mean:.1f} ± {scale * summary.sd:.1f}" in shown
         assert f"[{scale * summary.low:.1f}, {scale * summary.high:.1f}]" in shown
     assert "penalised" in shown and "released code" in shown and "phantom-b" not in shown
-    assert shown.count("(unseen)") == 2 and "missed" in shown and "alarms" in shown
+    assert shown.count("(unseen)") == 3 and "missed" in shown and "alarms" in shown
     assert "supervised, preset mini, 40 iterations, 16 labelled, seed 0" in " ".join(shown.split())
 
 
@@ -39,7 +42,10 @@ def test_json_is_for_programs(run: Path, phantom_store: Path, capsys: pytest.Cap
     unseen = {name for name, entry in record["datasets"].items() if entry["unseen"]}
     assert len(record["datasets"]) == 6 and unseen == {"phantom-e", "phantom-f"}
     entry = record["datasets"]["phantom-e"]
-    assert entry["images"] == entry["dice"]["count"] == 20 and entry["missed"] == entry["false_alarms"] == 0
+    assert entry["images"] == entry["dice"]["count"] == 20 and entry["missed"] == entry["without_polyp"] == 0
+    assert entry["false_alarms"] is None and entry["false_alarms_per_frame"] is None  # every phantom has a polyp
+    assert entry["dice"]["groups"] is None and 0 <= entry["calibration_error"] <= 1
+    assert sum(entry["reliability"]["pixels"]) == 20 * 64**2
     assert entry["dice"]["low"] < entry["dice"]["mean"] < entry["dice"]["high"]
     assert main(command) == 0
     assert capsys.readouterr().out == first
@@ -71,6 +77,10 @@ def test_the_figures_go_into_the_model_card(run: Path) -> None:
         (["--data", "nowhere"], "there is no store nowhere"),
         (["--device", "quantum"], "--device quantum cannot be used here"),
         (["--workers", "0"], "0 workers; at least 1 is needed"),
+        (["--images", "frames"], "give --images and --masks together"),
+        (["--images", "a", "--masks", "b", "--data", "c"], "give either --images with --masks, or --data"),
+        (["--name", "ward"], "--name names the images of --images and --masks"),
+        (["--split", "all"], "give that as --data"),
     ],
 )
 def test_bad_options_are_a_sentence(
@@ -79,3 +89,22 @@ def test_bad_options_are_a_sentence(
     assert main(["evaluate", str(run), *options]) == 2
     said = capsys.readouterr().err
     assert said.startswith("fpgm: ") and said.count("\n") == 1 and message in said
+
+
+def test_folders_of_later_images_are_scored_alone(
+    run: Path, phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = Store.open(phantom_store / "phantom-f")
+    for kind, pixels in (("images", source.images(range(3))), ("masks", source.masks(range(3)) * np.uint8(255))):
+        (tmp_path / kind).mkdir()
+        for number, picture in enumerate(pixels):
+            Image.fromarray(picture).save(tmp_path / kind / f"{number}.png")
+    command = ["evaluate", str(run), "--images", str(tmp_path / "images"), "--masks", str(tmp_path / "masks")]
+    assert main([*command, "--name", "ward", "--workers", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "ward" in shown and "after training" in shown and "phantom-a" not in shown
+    assert "Polyp by polyp" in shown and "measurable" in shown and "no image is a training image" in shown
+    assert main([*command, "--name", "ward", "--workers", "1", "--json"]) == 0
+    entry = json.loads(capsys.readouterr().out)["datasets"]["ward"]
+    assert entry["images"] == 3 and entry["after_training"] and entry["near_duplicates"] == []
+    assert sum(size["polyps"] for size in entry["sizes"].values()) >= 3

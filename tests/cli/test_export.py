@@ -15,7 +15,15 @@ from tests.serving.making import model, onnx_file, pictures
 
 
 @pytest.mark.parametrize(("format", "name"), [("onnx", "model.onnx"), ("torch", "model.pt2")])
-def test_the_comparison_is_printed(format: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_comparison_is_printed(
+    format: str,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    traced = onnx.load(onnx_file())  # once is enough
+    monkeypatch.setattr(exporting, "_to_onnx", lambda net, card: traced)
     (tmp_path / "images").mkdir()
     for number, picture in enumerate(pictures(3, size=100)):
         picture.save(tmp_path / "images" / f"{number}.jpg")

@@ -161,8 +161,8 @@ def test_several_at_a_time(
         (["--methods", "unimach"], "near it: unimatch"),
         (["--seeds", "-1"], "a seed is a whole number"),
         (["--jobs", "0"], "must be at least 1"),
-        (["--labeled", "half"], "a number or a percentage"),
-        (["--labeled", "1%"], "1% labelled images are 0"),
+        (["--labeled", "half"], "takes a number, a percentage or all"),
+        (["--labeled", "1%"], "that is none of the 56 train images with masks"),
     ],
 )
 def test_what_makes_no_plan_is_a_sentence(

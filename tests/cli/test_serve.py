@@ -22,7 +22,7 @@ from PIL import Image
 from fpgm.cli import demo, main, serve
 from fpgm.data.headers import MAX_SCANS
 from fpgm.data.synthetic import phantom
-from tests.conftest import shrink_demo
+from tests.conftest import compute_here, shrink_demo
 from tests.data.pictures import scan_bomb
 from tests.processes import PATIENCE, wait
 from tests.serving.making import SIZE
@@ -141,6 +141,7 @@ def test_without_a_run_the_demo_s_is_trained_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shrink_demo(monkeypatch)
+    compute_here(monkeypatch)
     monkeypatch.setattr(demo, "ITERATIONS", 2)
     for _ in range(2):
         assert main(["serve", "--port", "0"]) == 0

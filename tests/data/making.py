@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 from PIL import Image
@@ -13,8 +14,18 @@ from fpgm.data.manifest import ImageRow, Manifest
 from fpgm.data.names import natural
 from fpgm.data.store import Store, StoredImage, write_store
 
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
-def make_store(root: Path, name: str, pictures: Mapping[str, np.ndarray], bare: Collection[str] = ()) -> Store:
+
+def make_store(
+    root: Path,
+    name: str,
+    pictures: Mapping[str, np.ndarray],
+    bare: Collection[str] = (),
+    *,
+    groups: Mapping[str, str] = EMPTY,
+    parts: Mapping[str, str] = EMPTY,
+) -> Store:
     """Write pictures, uint8 (S, S, 3) by id, as a data set; a centred square is the mask of all but the bare ones."""
     size = next(iter(pictures.values())).shape[0]
     mask = np.zeros((size, size), np.uint8)
@@ -23,7 +34,7 @@ def make_store(root: Path, name: str, pictures: Mapping[str, np.ndarray], bare: 
     for id_ in sorted(pictures, key=natural):
         answer = None if id_ in bare else mask
         share = None if answer is None else float(mask.mean())
-        row = ImageRow(id_, id_, None, None, None, size, size, share)
+        row = ImageRow(id_, id_, None, None, None, size, size, share, groups.get(id_), parts.get(id_))
         records.append(StoredImage(row, pictures[id_], answer, dhash(Image.fromarray(pictures[id_]))))
     header = {"name": name, "source": "drawn", "size": size, "rules": {}, "inputs": ""}
     write_store(root / name, records, lambda rows: Manifest.describe(rows, **header))
@@ -54,6 +65,16 @@ class Listed:
     def __init__(self, name: str, ids: Sequence[str], hashes: Sequence[str], bare: Collection[str] = ()) -> None:
         self.name, self.ids, self.dhash = name, tuple(ids), tuple(hashes)
         self.has_mask = np.array([id_ not in bare for id_ in ids])
+        self.groups: dict[str, str] = {}
+        self.parts: dict[str, str] = {}
+
+    @property
+    def manifest(self) -> SimpleNamespace:
+        rows = [
+            ImageRow(id_, None, None, None, None, 4, 4, None, self.groups.get(id_), self.parts.get(id_))
+            for id_ in self.ids
+        ]
+        return SimpleNamespace(images=rows)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -58,3 +58,8 @@ def test_pages_are_counted_and_a_ring_of_pages_ends(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("cut", [4, 7, 8, 20, 60])
 def test_a_tiff_that_is_cut_short_is_left_to_the_decoder(cut: int) -> None:
     assert header_problem(encoded(Image.new("L", (4, 4)), "TIFF")[:cut]) is None
+
+
+@pytest.mark.parametrize("place", [2**31, 2**63, 2**64 - 1])
+def test_a_page_beyond_the_end_is_left_to_the_decoder(place: int) -> None:
+    assert header_problem(b"II+\0\x08\0\0\0" + struct.pack("<Q", place)) is None

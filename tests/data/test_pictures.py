@@ -176,6 +176,8 @@ def test_masks_are_resized_by_exact_area(mask: NDArray[np.bool_], size: int) -> 
     expected = naive_areas(mask, size)
     if np.any(expected):
         assert prepare_mask(mask, size).tolist() == expected
+    elif not mask.any():
+        assert not prepare_mask(mask, size).any()
     else:
         with pytest.raises(Refused, match="vanish"):
             prepare_mask(mask, size)
@@ -274,7 +276,7 @@ def test_truncated(format: str, share: float) -> None:
         assert error.value.kind == "truncated"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(["JPEG", "PNG", "TIFF", "GIF", "BMP", "WEBP"]),
     st.integers(0, 10**9),

@@ -52,10 +52,10 @@ def test_a_tile_takes_no_more_memory_than_its_picture_may(monkeypatch: pytest.Mo
 
 
 def test_a_process_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "WALL_SECONDS", 0.0)
     read_picture(GOOD)
     (decoder,) = sandbox._idle
     decoder.process.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr(sandbox, "WALL_SECONDS", 0.0)
     with pytest.raises(Refused, match="it takes too long"):
         read_picture(GOOD)
     assert not alive(decoder.process.pid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,6 +92,13 @@ def test_other_programs_can_read_it(store: Store) -> None:
         assert file["images"].shape == (7, S, S, 3)
         assert file["masks"].shape == (7, S, S)
         assert file["images"].compression is None
+
+
+def test_a_pipe_in_the_place_of_the_data_is_not_waited_for(store: Store) -> None:
+    (store.folder / "data.h5").unlink()
+    os.mkfifo(store.folder / "data.h5")
+    with pytest.raises(ValueError, match="is not a regular file"):
+        Store.open(store.folder)
 
 
 def test_growing_past_a_block(tmp_path: Path) -> None:

@@ -120,6 +120,26 @@ def test_a_report_is_the_old_one_or_the_new_one(whole: Path, tmp_path: Path) -> 
     assert "</html>" in (tmp_path / "index.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("prior.json", ["prior", "learn", "--data", "STORE", "--out", "OUT/prior.json"]),
+        ("signature.csv", ["analyze", "signature", "--data", "STORE", "--out", "OUT"]),
+        ("model.pt2", ["export", "RUN", "--format", "torch", "--out", "OUT/model.pt2"]),
+    ],
+)
+def test_what_a_killed_command_left_is_cleared_by_the_next(
+    file: str, command: list[str], whole: Path, phantom_store: Path, tmp_path: Path
+) -> None:
+    places = {"STORE": phantom_store, "OUT": tmp_path, "RUN": whole}
+    for word, place in places.items():
+        command = [text.replace(word, str(place)) for text in command]
+    kill_at(file, 1, command)
+    assert len(drafts(tmp_path)) == 1
+    works(command)
+    assert (tmp_path / file).is_file() and not drafts(tmp_path)
+
+
 def test_reproduce_goes_on(phantom_store: Path, tmp_path: Path) -> None:
     words = reproduce(phantom_store, tmp_path, "--methods", "supervised", iterations=16)
     folder = tmp_path / "strict" / "mini" / "10pct" / "supervised" / "seed-0"

@@ -6,11 +6,13 @@ Every byte of an ONNX file is guarded by its hash, see tests/serving/test_onnx_e
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -20,11 +22,12 @@ from hypothesis import strategies as st
 from fpgm.config import RunConfig, keys, resolve
 from fpgm.data.manifest import MANIFEST, ImageRow, Manifest
 from fpgm.runs.card import parse_card
+from fpgm.runs.evaluation import read_masks
 from fpgm.serving.folders.record import RECORD, Entry, Frame
 from fpgm.serving.folders.record import PredictionRecord as Predictions
 from fpgm.serving.onnx_engine import DIGEST, UNSEALED, OnnxEngine
 from fpgm.spectrum import FrequencyPrior, align
-from tests.fuzz.making import NUMBERS, WORDS, documents, fuzz, refusable
+from tests.fuzz.making import NUMBERS, WORDS, documents, fuzz, refusable, spoiled
 from tests.fuzz.records import CARD_RECORD, YAML
 
 SCRATCH = tempfile.TemporaryDirectory()  # until the tests end
@@ -147,6 +150,22 @@ def test_a_name_that_ends_lines_elsewhere_is_remembered() -> None:
     entry = ENTRY.model_copy(update={"image": "a\u2028\x85.png"})
     write(f"lines/{RECORD}", entry.model_dump_json().encode())
     assert list(Predictions(HERE / "lines").entries.values()) == [entry]
+
+
+def masks(count: int) -> bytes:
+    np.savez_compressed(data := io.BytesIO(), masks=np.zeros((count, 16, 2), np.uint8))
+    return data.getvalue()
+
+
+@fuzz(content=st.one_of(spoiled([masks(3)]), st.binary(max_size=300)))
+@example(content=masks(100_000))  # a thousand times as large in memory
+@example(content=b"PK\5\6" + bytes(18))  # an archive of nothing
+@example(content=masks(3)[:6] + masks(3)[8:])  # two bytes are gone, so that the array begins before the file
+def test_predicted_masks(content: bytes) -> None:
+    path = write("run/evaluation/b.npz", content)
+    with refusable(path):
+        found = read_masks(HERE / "run", "b", 16, 3)
+        assert found.shape[1:] == (16, 16) and len(found) <= 40  # the header may be short, too
 
 
 def sealed(content: bytes) -> bytes:

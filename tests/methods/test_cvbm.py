@@ -231,7 +231,8 @@ class TestLam:
 
     @pytest.mark.parametrize("total", [30, 300, 3000])
     def test_rises_in_a_short_training_too(self, total: int) -> None:
-        course = [cvbm().lam(step(index=index, total=total)) for index in range(total // 3, total)]
+        method = cvbm()
+        course = [method.lam(step(index=index, total=total)) for index in range(total // 3, total)]
         assert course == sorted(course)
         assert course[0] == pytest.approx(0.003369, abs=1e-6) and 0.4 < course[-1] <= 0.5
 

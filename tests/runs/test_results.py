@@ -187,7 +187,10 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(run: Path) -> N
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "fpgm-evaluation-1"}, "evaluation.json: format: Input should be 'fpgm-evaluation-2'"),
+        (
+            {"format": "fpgm-evaluation-1"},
+            "evaluation.json: format: Input should be 'fpgm-evaluation-3' or 'fpgm-evaluation-2'",
+        ),
         ({"size": "big"}, "evaluation.json: size: "),
         ({"surprise": 1}, "evaluation.json: surprise: "),
         ({"weights_sha256": "other"}, "is of other weights than its model: run `fpgm evaluate"),
@@ -228,3 +231,8 @@ def test_missed_polyps_and_false_alarms_need_a_truth_that_says_so() -> None:
     values = {"predicted": np.array([0, 0, 4, 4, 0]), "true": np.array([3, 0, 0, 3, 5])}
     scores = Scores(tuple("abcde"), values, unseen=False)
     assert missed(scores) == 2 and false_alarms(scores) == 1
+
+
+def test_without_an_empty_frame_false_alarms_cannot_be_measured() -> None:
+    values = {"predicted": np.array([0, 4]), "true": np.array([3, 3])}
+    assert false_alarms(Scores(tuple("ab"), values, unseen=False)) is None

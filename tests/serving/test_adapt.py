@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from fpgm.model import load_model, save_model
 from fpgm.nets.statistics import ImageBatches, Moments, blend, estimate
 from fpgm.runs.card import Statistics, read_card
 from fpgm.runs.site import describe_frames
+from fpgm.serving import adapt as adaptation
 from fpgm.serving.adapt import adapt, convergence
 from fpgm.serving.export import export_onnx, export_torch
 from tests.runs.making import make_run
@@ -247,6 +249,26 @@ def test_bad_files_and_bad_masks_are_named_and_the_rest_is_used(site: Path, tmp_
     ]
     found = adapted.card.statistics.site
     assert found and found.frames == 8 and found.masks == 3
+
+
+def test_what_becomes_a_pipe_is_named_and_not_waited_for(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = adaptation._find
+
+    def find(*arguments: Any) -> Any:
+        found = real(*arguments)
+        for path in (site / "frames" / "0.png", site / "masks" / "1_mask.png"):
+            path.unlink()
+            os.mkfifo(path)
+        return found
+
+    monkeypatch.setattr(adaptation, "_find", find)
+    adapted = adapt(model(), [str(site / "frames")], tmp_path / "out", masks=site / "masks", device="cpu")
+    assert [(problem.path.name, problem.reason) for problem in adapted.problems] == [
+        ("0.png", "it is not a regular file"),
+        ("1_mask.png", "it is not a regular file"),
+    ]
 
 
 def test_without_one_usable_frame_nothing_is_written(tmp_path: Path) -> None:

@@ -148,10 +148,9 @@ def test_autocast_changes_nothing() -> None:
     assert torch.equal(inside.profile, outside.profile)
 
 
-@pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex")
 def test_compiled_updates_are_the_same() -> None:
     eager, compiled = FrequencyPrior(0.9), FrequencyPrior(0.9)
-    step = torch.compile(compiled.update)
+    step = torch.compile(compiled.update, backend="aot_eager")  # the graph is ours, its code torch's
     for seed in range(3):
         eager.update(*batch(seed))
         step(*batch(seed))

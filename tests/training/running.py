@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-from tests.processes import PATIENCE, alone, wait
+from fpgm.cli import main
+from tests.processes import PATIENCE, alone
 
 SMALL = [
     "net.name=unet",
@@ -46,7 +47,13 @@ def start(command: list[str]) -> subprocess.Popen[str]:
     )
 
 
+def complete(command: list[str]) -> None:
+    """Run a command to its end in this process, which prepares its batches too."""
+    assert main([*command, "data.workers=0"]) == 0
+
+
 def finish(command: list[str]) -> str:
+    """Run a command to its end in a process of its own."""
     process = start(command)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output
@@ -61,17 +68,6 @@ def weights(run: Path, name: str = "last") -> dict[str, torch.Tensor]:
 def rows(run: Path) -> list[dict[str, str]]:
     with (run / "metrics.csv").open(newline="") as file:
         return [{name: value for name, value in row.items() if name != "it/s"} for row in csv.DictReader(file)]
-
-
-def wait_for_step(run: Path, step: int, process: subprocess.Popen[str]) -> None:
-    """Wait until metrics.csv has the row of a step."""
-    metrics = run / "metrics.csv"
-
-    def reached() -> bool:
-        assert process.poll() is None, process.communicate()[0]
-        return metrics.is_file() and f"\n{step}," in metrics.read_text()
-
-    wait(reached)
 
 
 def same(left: Path, right: Path) -> None:

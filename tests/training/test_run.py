@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from fpgm.cli import main
-from fpgm.config import RunConfig
+from fpgm.config import RunConfig, resolve
 from fpgm.data.batches.batch import Batch
+from fpgm.data.splits.split import Split
 from fpgm.methods import Stage
 from fpgm.model import load_model
 from fpgm.nets import UNet
 from fpgm.runs.card import read_card
+from fpgm.runs.images import read_training_images
 from fpgm.spectrum import FrequencyPrior
+from fpgm.training.run import train
 from fpgm.training.trainer import Trainer
-from tests.processes import PATIENCE, signalled
-from tests.training.running import TWO, arguments, finish, rows, same, start, wait_for_step, weights
+from tests.data.making import make_store, scene
+from tests.processes import PATIENCE, signalled, signalling
+from tests.training.running import OFTEN, SMALL, TWO, arguments, complete, finish, rows, same, start, weights
+
+BRIEF = ["train.iterations=2", "data.workers=0"]
 
 
 @pytest.fixture(scope="module")
 def whole(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run that nobody interrupted."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    finish(arguments(phantom_store, folder))
+    complete(arguments(phantom_store, folder))
     return folder
 
 
@@ -45,21 +53,33 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
     last = rows(whole)[-1]
     assert all(float(last[name]) >= 0 for name in ("loss", "sup", "lr", "kept_background", "val_dice"))
     assert int(FrequencyPrior.load(whole / "prior.json").updates) > 0
+    calibration = read_card(whole / "model").calibration
+    assert calibration is not None and 0.1 <= calibration.temperature <= 10 and calibration.images > 0
+    assert f"temperature {calibration.temperature:.3f}" in (whole / "model" / "MODEL_CARD.md").read_text()
+    listed = read_training_images(whole)
+    assert listed is not None and len(listed.labeled) == 16 and listed.unlabeled and listed.validation
     assert "were not evaluated yet" in (whole / "model" / "MODEL_CARD.md").read_text()
 
 
-def test_asked_to_stop_it_saves_and_says_how_to_go_on(whole: Path, phantom_store: Path, tmp_path: Path) -> None:
+def test_asked_to_stop_it_saves_and_says_how_to_go_on(
+    whole: Path,
+    phantom_store: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     run = tmp_path / "stopped"
-    process = signalled(signal.SIGTERM, "last.safetensors", 2, arguments(phantom_store, run))
-    output, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130 and "--resume" in output
-    finish(arguments(phantom_store, run, "--resume"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", signalling(signal.SIGTERM, "last.safetensors", 2))
+        assert main(arguments(phantom_store, run)) == 130
+    assert "--resume" in capsys.readouterr().out and len(rows(run)) < 12
+    complete(arguments(phantom_store, run, "--resume"))
     same(whole, run)
 
 
 def test_resuming_a_finished_run_changes_nothing(whole: Path, phantom_store: Path) -> None:
     before = (whole / "checkpoints" / "last.safetensors").read_bytes()
-    finish(arguments(phantom_store, whole, "--resume"))
+    complete(arguments(phantom_store, whole, "--resume"))
     assert (whole / "checkpoints" / "last.safetensors").read_bytes() == before
 
 
@@ -77,10 +97,9 @@ def test_two_processes_share_prior_and_follow_one(whole: Path, pair: Path, phant
 
 def test_one_of_two_processes_asked_to_stop_stops_both(pair: Path, phantom_store: Path, tmp_path: Path) -> None:
     run = tmp_path / "stopped"
-    process = start(arguments(phantom_store, run, *TWO))
-    wait_for_step(run, 5, process)
-    process.send_signal(signal.SIGTERM)  # to rank zero alone
-    output, _ = process.communicate(timeout=300)  # the pipe ends with the last process that writes to it
+    # rank zero alone writes that file
+    process = signalled(signal.SIGTERM, "last.safetensors", 2, arguments(phantom_store, run, *TWO))
+    output, _ = process.communicate(timeout=PATIENCE)  # the pipe ends with the last process that writes to it
     assert process.returncode == 130 and output.count("--resume") == 1
     assert len(rows(run)) < 12
     finish(arguments(phantom_store, run, "--resume", *TWO))
@@ -111,11 +130,13 @@ def test_a_refused_run_writes_nothing(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_precision_in_use_is_printed_and_kept(whole: Path, phantom_store: Path, tmp_path: Path) -> None:
+def test_the_precision_in_use_is_printed_and_kept(
+    whole: Path, phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert RunConfig.load(whole / "config.yaml").train.precision == "32-true"
     command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=2)
-    output = finish([*command, "train.precision=bf16-mixed"])
-    assert "precision bf16-mixed" in output
+    complete([*command, "train.precision=bf16-mixed"])
+    assert "precision bf16-mixed" in capsys.readouterr().out
     assert RunConfig.load(tmp_path / "run" / "config.yaml").train.precision == "bf16-mixed"
 
 
@@ -163,7 +184,8 @@ def test_a_damaged_checkpoint_is_refused(
 
 def test_a_missing_store_or_split_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "fpgm data prepare" in refused(capsys, arguments(tmp_path / "none", tmp_path / "run"))
-    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "clinic").mkdir(parents=True)
+    (tmp_path / "store" / "clinic" / "manifest.json").touch()
     assert "fpgm data split" in refused(capsys, arguments(tmp_path / "store", tmp_path / "run"))
 
 
@@ -206,12 +228,13 @@ def test_the_checkpoint_before_a_divergence_is_taken_up_again(
                 next(trainer.method.parameters()).fill_(torch.inf)
         return terms
 
-    command = [*arguments(phantom_store, run, "--resume", method="supervised"), "train.save_every=1", "data.workers=0"]
+    command = [*arguments(phantom_store, run, method="supervised"), "train.save_every=1", "data.workers=0"]
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "step", diverge)
         assert "the training has diverged" in refused(capsys, command)
     assert all(torch.isfinite(value).all() for value in weights(run).values())
-    assert main(command) == 0 and [row["step"] for row in rows(run)] == [str(step) for step in range(1, 13)]
+    assert main(["train", "--resume", "--out", str(run)]) == 0
+    assert [row["step"] for row in rows(run)] == [str(step) for step in range(1, 13)]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="asks for a device that is not there")
@@ -239,7 +262,7 @@ def test_the_model_is_the_best_predictor(whole: Path) -> None:
 
 def test_validation_chooses_the_statistics_that_are_shipped(phantom_store: Path, tmp_path: Path) -> None:
     command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=4)
-    finish([*command, "train.choose_statistics=true"])
+    complete([*command, "train.choose_statistics=true"])
     card = read_card(tmp_path / "run" / "model")
     scores = card.statistics.scores
     assert scores.keys() == {"training", "training, 0.5 own", "clean", "clean, 0.5 own"}
@@ -247,6 +270,100 @@ def test_validation_chooses_the_statistics_that_are_shipped(phantom_store: Path,
     chosen = f"{card.statistics.source}, 0.5 own" if card.statistics.own else card.statistics.source
     assert scores[chosen] == max(scores.values())
     assert "0.5 own" in (tmp_path / "run" / "model" / "MODEL_CARD.md").read_text()
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    """Return a store of one's own: 12 images with masks, 4 without, and the split `own` without validation images."""
+    rng = np.random.default_rng(0)
+    store = tmp_path / "store"
+    make_store(store, "clinic", {str(k): scene(rng) for k in range(16)}, bare={"12", "13", "14", "15"})
+    train = (*(f"clinic/{k}" for k in range(9)), *(f"clinic/{k}" for k in range(12, 16)))
+    test = tuple(f"clinic/{k}" for k in range(9, 12))
+    Split(train, (), test, (), "given", 0, without_mask=4).save(store / "splits" / "own")
+    return store
+
+
+def own(store: Path, out: Path, *more: str, method: str = "supervised") -> list[str]:
+    """Return the command of a run of three steps on all masks."""
+    command = arguments(store, out, method=method, iterations=3)
+    at = command.index("--labeled")
+    return [*command[:at], *command[at + 2 :], "data.workers=0", "train.choose_statistics=true", *more]
+
+
+def test_without_validation_images_the_last_weights_are_shipped(
+    clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    assert main(own(clinic, run, "train.validate_every=1", "train.pictures_every=3")) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "9 labelled, 4 unlabelled" in output and "masks are not used" not in output
+    assert "no validation images: the model will have the averaged weights of the last step" in output
+    assert "so these are the averaged weights of the last step; the model is in" in output
+    net, card = load_model(run)
+    last = weights(run)
+    assert all(torch.equal(value, last[f"average.{name}"]) for name, value in net.state_dict().items())
+    assert not (run / "checkpoints" / "best.safetensors").exists()
+    assert not {"validation_dice", "best_step"} & card.training.keys()
+    assert card.training["chosen_by"] == "nothing: the averaged weights of the last step"
+    assert [card.training[key] for key in ("labeled_images", "unlabeled_images", "masks_not_used")] == [9, 4, 0]
+    assert card.statistics.source == "training" and not card.statistics.scores
+    assert not any("val_dice" in row for row in rows(run)) and len(list((run / "pictures").iterdir())) == 1
+    text = (run / "model" / "MODEL_CARD.md").read_text()
+    assert "9 labelled, 4 unlabelled images" in text and "that is all of them" in text
+    assert "Chosen by: nothing: the averaged weights of the last step, since there were no validation images" in text
+    command = own(clinic, run, "train.validate_every=1", "train.pictures_every=3")
+    before = (run / "model" / "model.json").read_bytes()
+    assert main([*command[:1], "--resume", *command[1:]]) == 0
+    assert (run / "model" / "model.json").read_bytes() == before
+
+
+def test_a_stage_that_starts_from_the_best_weights_goes_on_without_validation(clinic: Path, tmp_path: Path) -> None:
+    assert main(own(clinic, tmp_path / "run", "method.pretrain=0.4", method="bcpnet")) == 0
+    assert {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()} == {"last.safetensors"}
+
+
+def test_masks_that_are_held_back_are_said(clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = own(clinic, tmp_path / "run")
+    assert main([*command[:1], "--labeled", "50%", *command[1:]]) == 0
+    assert "4 labelled, 9 unlabelled; --labeled 50%: 5 masks are not used" in capsys.readouterr().out
+    text = (tmp_path / "run" / "model" / "MODEL_CARD.md").read_text()
+    assert "The masks of 4 training images (50%) were used, those of the other 5 were not" in text
+
+
+@pytest.mark.parametrize("method", ["fpgm_teacher", "fpgm", "abd"])
+def test_without_unlabelled_images_the_labelled_ones_take_their_place(
+    clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    bare = Split.load(clinic / "splits" / "own")
+    split = replace(bare, train=bare.train[:9], without_mask=0)
+    split.save(tmp_path / "elsewhere")
+    command = own(clinic, tmp_path / "run", method=method)
+    assert main([*command[:1], "--split", str(tmp_path / "elsewhere"), *command[1:]]) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "9 labelled, 0 unlabelled" in output
+    assert f"no unlabelled images: {method} takes the labelled ones, without their masks, for them" in output
+    assert RunConfig.load(tmp_path / "run" / "config.yaml").data.split == str((tmp_path / "elsewhere").resolve())
+    assert main(["evaluate", str(tmp_path / "run"), "--workers", "1"]) == 0
+    assert "split elsewhere" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_usual_labels_are_written_down_and_kept_on_resume(
+    clinic: Path, phantom_store: Path, tmp_path: Path
+) -> None:
+    for store, name, usual in ((clinic, "own", "all"), (phantom_store, "strict-0", "5%")):
+        config = resolve("mini", "supervised", {"store": store, "split": name}, [*SMALL, *OFTEN, *BRIEF])
+        assert config.data.labeled == "auto"
+        train(config, tmp_path / name)
+        assert RunConfig.load(tmp_path / name / "config.yaml").data.labeled == usual
+    path = tmp_path / "own" / "config.yaml"
+    path.write_text(path.read_text().replace("labeled: all", "labeled: 100%"))  # as if it had been begun with it
+    train(
+        resolve("mini", "supervised", {"store": clinic, "split": "own"}, [*SMALL, *OFTEN, *BRIEF]),
+        path.parent,
+        resume=True,
+    )
+    assert RunConfig.load(path).data.labeled == "100%"
 
 
 def test_the_first_steps_may_be_at_half_the_side(

@@ -1,8 +1,8 @@
 """The command line; nothing else prints or exits.
 
-A command is a typed function with a docstring. Parameters before the ``*`` in its signature are positional arguments,
-the others are ``--options``; its docstring is its help. Heavy imports go inside the function, so that ``--help`` is
-quick. A ``ValueError`` or ``OSError`` is the user's mistake: it is shown as one sentence, never as a traceback.
+A command is a typed function with a docstring, see `arguments`. Heavy imports go inside the function, so that
+``--help`` is quick. A ``ValueError`` or ``OSError`` is the user's mistake: it is shown as one sentence, never as a
+traceback.
 """
 
 from __future__ import annotations
@@ -10,16 +10,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-import warnings
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read once, when torch is first imported
 
-from collections.abc import Callable, Sequence
-from inspect import Parameter, signature
-from typing import Any, Literal, get_args, get_origin, get_type_hints
-
-from docstring_parser import parse
-from jsonargparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 
 from fpgm import __version__
 from fpgm.cli import (
@@ -35,9 +29,10 @@ from fpgm.cli import (
     serve,
     train,
 )
+from fpgm.cli.arguments import Command, find_command, overview, read_arguments
 from fpgm.cli.data import audit, listing, prepare, split, synth, verify
+from fpgm.cli.terminal import describe_error
 
-Command = Callable[..., int | None]
 COMMANDS: dict[str, Command | dict[str, Command]] = {
     "demo": demo.demo,
     "data": {
@@ -61,6 +56,17 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
 }
 
 
+_ABOUT = """\
+fpgm: semi-supervised polyp segmentation. `fpgm COMMAND --help` explains a command, `fpgm --version` says which this is.
+
+{commands}
+
+Your own images, from folders to a model:
+  fpgm data prepare --images frames --masks masks --name clinic --size 128 --out store
+  fpgm data split --data store --protocol strict
+  fpgm train --data store --out run"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 done with problems, 2 refused."""
     if sys.flags.optimize > 1:
@@ -68,77 +74,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without such a letter shows a question mark
-    parsed = build_parser().parse_args(list(sys.argv[1:] if arguments is None else arguments))
-    command: Any = COMMANDS
-    while isinstance(command, dict):
-        name = parsed.subcommand
-        command, parsed = command[name], parsed[name]
     try:
-        return command(**_values(parsed)) or 0
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
     except (ValueError, OSError) as error:
         if "FPGM_DEBUG" in os.environ:
             raise
-        print(f"fpgm: {error}", file=sys.stderr)
+        said = describe_error(error)
+        print(said if said.startswith("fpgm ") else f"fpgm: {said}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("fpgm: interrupted", file=sys.stderr)
         return 130
 
 
-def build_parser() -> ArgumentParser:
-    """Return the parser of the whole command line."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        parser = ArgumentParser(prog="fpgm", description="Frequency Prior Guided Matching.", version=__version__)
-    _add_commands(parser, COMMANDS)
-    return parser
-
-
-def _add_commands(parser: ArgumentParser, commands: dict[str, Any]) -> None:
-    group = parser.add_subcommands(required=True)
-    for name, command in commands.items():
-        if isinstance(command, dict):
-            child = ArgumentParser()
-            group.add_subcommand(name, child, help=", ".join(command))
-            _add_commands(child, command)
-        else:
-            group.add_subcommand(name, _command_parser(command), help=parse(command.__doc__ or "").short_description)
-
-
-def _command_parser(command: Command) -> ArgumentParser:
-    text = parse(command.__doc__ or "")
-    parser = ArgumentParser(description=text.description)
-    hints = get_type_hints(command)
-    meaning = {entry.arg_name: entry.description for entry in text.params}
-    for name, parameter in signature(command).parameters.items():
-        option = parameter.kind is Parameter.KEYWORD_ONLY
-        flag = f"--{name.replace('_', '-')}" if option else name
-        parser.add_argument(flag, help=meaning[name], **_settings(parameter, hints[name], option))
-    return parser
-
-
-def _settings(parameter: Parameter, hint: Any, option: bool) -> dict[str, Any]:
-    """Translate an annotation and a default to what ``add_argument`` takes."""
-    if hint is bool:
-        return {"action": "store_true"}
-    settings: dict[str, Any] = {"type": hint}
-    members = [kind for kind in (hint, *get_args(hint)) if get_origin(kind) is list]
-    if members:
-        (member,) = get_args(members[0])
-        settings = {"type": member, "nargs": "+"}
-        if get_origin(member) is Literal:
-            settings |= {"type": str, "choices": get_args(member)}
-        if option and parameter.default is None:
-            settings["action"] = "extend"  # an option given twice has the values of both
-    settings["metavar"] = None if get_origin(hint) is Literal else parameter.name.upper()
-    if option and parameter.default is Parameter.empty:
-        settings["required"] = True
-    elif parameter.default is not Parameter.empty:
-        settings["default"] = parameter.default
-        if not option:
-            settings["nargs"] = "?"
-    return settings
-
-
-def _values(parsed: Namespace) -> dict[str, Any]:
-    return {name: value for name, value in vars(parsed).items() if name not in ("config", "subcommand")}
+def _run(words: list[str]) -> int:
+    """Run the command that the words name, with the arguments that follow."""
+    if words[:1] == ["--version"]:
+        print(f"fpgm {__version__}")
+        return 0
+    command, owner, rest = find_command(COMMANDS, words)
+    if not isinstance(command, Mapping):
+        return command(**read_arguments(command, owner, rest)) or 0
+    if owner != "fpgm" and not rest:
+        raise ValueError(f"{owner} needs one of its commands: {', '.join(command)}")
+    lines = overview(command, owner)
+    print(_ABOUT.format(commands=lines) if owner == "fpgm" else f"{owner}:\n\n{lines}")
+    return 0

@@ -81,7 +81,8 @@ def specificity(
         data: the store that `fpgm data prepare` or `fpgm data synth` made.
         out: folder to write.
         datasets: names of the data sets; if not given, all that are not kept unseen.
-        split: name of a folder under STORE/splits; only its train images are used, as in the paper. All if not given.
+        split: name of a folder under STORE/splits, or path of a split; only its train images are used, as in the
+            paper. All if not given.
         count: number of images with masks, drawn at random from all data sets together; all if there are fewer.
         seed: seed of that draw, the background pixels and the shifts.
         json: print JSON for programs.
@@ -90,7 +91,7 @@ def specificity(
     from fpgm.analysis.records import specificity_record, write_specificity
     from fpgm.analysis.specificity import specificity as measure
     from fpgm.data.batches.pool import Pool
-    from fpgm.data.splits.split import Split
+    from fpgm.data.splits.split import Split, split_folder
     from fpgm.data.store import open_stores
 
     stores = open_stores(data, datasets)
@@ -98,7 +99,7 @@ def specificity(
     found = labeled_ids({name: stores[name] for name in names})
     ids = [entry for name in names for entry in found[name]]
     if split is not None:
-        train = set(Split.load(data / "splits" / split).train)
+        train = set(Split.load(split_folder(data, split)).train)
         ids = [entry for entry in ids if entry in train]
         if not ids:
             raise ValueError(f"split {split} has no train image of {', '.join(names)}: choose another --split")

@@ -13,7 +13,7 @@ def learn(
     *,
     data: Path,
     out: Path,
-    labeled: str = "100%",
+    labeled: str = "all",
     split: str | None = None,
     momentum: float = 0.999,
     literal: bool = False,
@@ -23,8 +23,8 @@ def learn(
     Args:
         data: the store that `fpgm data prepare` or `fpgm data synth` made.
         out: JSON file to write.
-        labeled: number or percentage of training images whose masks may be used.
-        split: name of a folder under STORE/splits; the only one if not given.
+        labeled: number or percentage of training images whose masks may be used, or all.
+        split: name of a folder under STORE/splits, or path of a split; the only one of the store if not given.
         momentum: momentum of the moving average.
         literal: start the average at the first batch, as in the paper, which then dominates; without it, all batches
             have nearly equal weight.
@@ -34,13 +34,12 @@ def learn(
     from rich.progress import track
 
     from fpgm.cli.terminal import console
-    from fpgm.cli.train import only_split
     from fpgm.data.batches.pool import Pool
-    from fpgm.data.splits.split import Split
+    from fpgm.data.splits.split import Split, split_folder
     from fpgm.data.store import open_stores
     from fpgm.spectrum import FrequencyPrior
 
-    chosen = Split.load(data / "splits" / (split or only_split(data))).labeled(labeled)
+    chosen = Split.load(split_folder(data, split)).labeled(labeled)
     pool = Pool(open_stores(data), chosen)
     prior = FrequencyPrior(momentum, debias=not literal)
     output = console(stderr=True)

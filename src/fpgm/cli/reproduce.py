@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fpgm.cli.terminal import console, print_json
-from fpgm.cli.watch import Display, compute, duration
+from fpgm.cli.watch import Display, compute
+from fpgm.pacing import duration
 
 if TYPE_CHECKING:
     from fpgm.data.splits.split import Split

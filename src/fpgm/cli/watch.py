@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from fpgm.pacing import duration
+
 if TYPE_CHECKING:
     from fpgm.experiments.plan import Cell
     from fpgm.experiments.runner import Engine, Outcome
@@ -49,10 +51,11 @@ class Display:
         self.done += outcome.state in ("done", "kept")
         self.failed += outcome.state == "failed" and not again
         self.computed += outcome.state == "done" or (outcome.state == "failed" and not again)
+        count = f"{self.done + self.failed} of {self.total} runs{self._left()}"
         if outcome.state == "failed":
-            self._say(f"{name} failed: {outcome.error}; {'it is tried again' if again else 'given up'}")
+            self._say(f"{name} failed: {outcome.error}; {'it is tried again' if again else f'given up; {count}'}")
         elif outcome.state == "done":
-            self._say(f"{name} done in {duration(outcome.seconds)}")
+            self._say(f"{name} done in {duration(outcome.seconds)}; {count}")
         self._update()
 
     def waiting(self, count: int) -> None:
@@ -62,7 +65,7 @@ class Display:
         self.patient = True
 
     def _left(self) -> str:
-        if not self.computed:
+        if not self.computed or self.done + self.failed >= self.total:
             return ""
         each = (time.monotonic() - self.began) / self.computed
         return f", about {duration(each * (self.total - self.done - self.failed))} left"
@@ -90,11 +93,3 @@ def compute(cells: Sequence[Cell], engine: Engine, display: Display) -> list[Out
         return None
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-
-
-def duration(seconds: float) -> str:
-    """Write a time for a person: 12 s, 5 min, 2 h 5 min, 3 d 4 h."""
-    for unit, name, part, small in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min")):
-        if seconds >= unit:
-            return f"{seconds // unit:.0f} {name} {seconds % unit // part:.0f} {small}"
-    return f"{seconds / 60:.0f} min" if seconds >= 100 else f"{seconds:.0f} s"

@@ -1,8 +1,8 @@
 """What a decoding process does: read a file from its input, decode it within limits, write the pixels to its output.
 
-A request is a line of JSON and the bytes of the file. The answer is a line of JSON and bytes for every picture, and
-a line with ``null`` at the end. Memory and processor time are limited by what the file's own size in pixels calls for;
-on systems without these limits the parent's clock is the only one.
+A request is a line of JSON and the bytes of the file, or the path of a video. The answer is a line of JSON and bytes
+for every picture, and a line with ``null`` at the end. Memory and processor time are limited by what the file's own
+size in pixels calls for; on systems without these limits the parent's clock is the only one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from fpgm.data.dicom import count_frames, decode_dicom
 from fpgm.data.headers import MAX_FRAMES
 from fpgm.data.pictures import FORMATS, Refused, check_pixels, eight_bit, to_rgb
+from fpgm.data.videos import decode_video, load_opencv
 
 MOVING = ("GIF", "WEBP", "PNG", "TIFF")
 BASE_MEMORY, PIXEL_MEMORY = 2**28, 40  # bytes for the decoder, and for each pixel in all forms it takes on the way
@@ -135,7 +137,9 @@ def main() -> None:
     own = _address_space()
     try:
         while line := source.readline():
-            _answer(json.loads(line), source, target, own)
+            request = json.loads(line)
+            own += _load_opencv() if request["kind"] == "video" else 0
+            _answer(request, source, target, own)
     except BrokenPipeError:  # the parent is gone
         pass
 
@@ -145,12 +149,10 @@ def _answer(request: dict[str, Any], source: BinaryIO, target: BinaryIO, own: in
         _limit_memory(own + 2 * request["length"] + BASE_MEMORY + PIXEL_MEMORY * pixels)
         _limit_time(BASE_SECONDS + PIXEL_SECONDS * pixels)
 
-    hdf5, most = request["kind"] == "hdf5", request["most"]
-    allow(most if hdf5 else OPEN_PIXELS)
+    allow(request["most"] if request["kind"] == "hdf5" else OPEN_PIXELS)
     data = source.read(request["length"])
     try:
-        found = decode_hdf5(data, most) if hdf5 else decode_pictures(data, most, request["kind"] == "frames", allow)
-        for item in found:
+        for item in _decoded(request, data, allow):
             if isinstance(item, int):
                 _send(target, {"count": item}, b"")
             else:
@@ -160,6 +162,29 @@ def _answer(request: dict[str, Any], source: BinaryIO, target: BinaryIO, own: in
     target.write(b"null\n")
     target.flush()
     _limit_time(0)
+
+
+def _decoded(request: dict[str, Any], data: bytes, allow: Allow) -> Iterator[Image.Image | int]:
+    """Yield what the request asks for."""
+    kind, most = request["kind"], request["most"]
+    if kind == "hdf5":
+        yield from decode_hdf5(data, most)
+    elif kind == "video":
+        yield from decode_video(request["path"], most, allow)
+    elif kind == "dicom count":
+        yield count_frames(data)
+    elif kind == "dicom":
+        yield from decode_dicom(data, most, request["numbers"], allow)
+    else:
+        yield from decode_pictures(data, most, kind == "frames", allow)
+
+
+def _load_opencv() -> int:
+    """Import OpenCV without a limit and return the address space that it takes; nothing the second time."""
+    before = _address_space()
+    _limit_memory(2**62)
+    load_opencv()
+    return _address_space() - before
 
 
 def _send(target: BinaryIO, message: dict[str, Any], content: bytes) -> None:

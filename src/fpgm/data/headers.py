@@ -65,6 +65,8 @@ def _pages(data: bytes) -> Iterator[list[tuple[int, int]]]:
     seen: set[int] = set()
     while place and place not in seen:
         seen.add(place)
+        if place > len(data):  # of 64 bits, it may be more than an index can be
+            raise struct.error
         (number,) = count_format.unpack_from(data, place)
         start = place + count_format.size
         end = start + number * entry_format.size

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import h5py
 import numpy as np
 import PIL
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm._version import __version__
 from fpgm.files import read_file
@@ -31,7 +31,11 @@ class LeftOut:
 
 
 class ImageRow(NamedTuple):
-    """One image: names and SHA-256 of its files, its size in pixels and share of foreground before resizing."""
+    """One image: names and SHA-256 of its files, its size in pixels and share of foreground before resizing.
+
+    `group` names what its images must not be divided from, such as a patient or a video; `part` is train, validation,
+    test or unseen where the raw folders are divided already. Stores of earlier releases have neither.
+    """
 
     id: str
     image: str | None
@@ -41,6 +45,8 @@ class ImageRow(NamedTuple):
     width: int
     height: int
     foreground: float | None
+    group: str | None = None
+    part: str | None = None
 
 
 class Manifest(BaseModel):
@@ -85,8 +91,11 @@ class Manifest(BaseModel):
         path = folder / MANIFEST
         try:
             return cls.model_validate_json(read_file(path))
-        except ValueError as error:
-            raise ValueError(f"{path} is not a manifest of this release ({error}); make it again with {MAKE}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            told = f"{where}: {first['msg']}"
+            raise ValueError(f"{path} is not a manifest of this release ({told}); make it again with {MAKE}") from None
 
     def text(self) -> str:
         """Return the content of the file, one line per image."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -22,3 +23,15 @@ def abbreviate(names: Iterable[str]) -> str:
     """Write a list for a message: the first three, and how many more."""
     names = list(names)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def near(name: str, valid: Iterable[str]) -> str:
+    """Write for a message which of the valid names are nearest to a wrong one, or all of them if none is near."""
+    known = list(valid)
+    close = nearest(name, known)
+    return f"near it: {', '.join(close)}" if close else f"there are: {', '.join(known)}"
+
+
+def nearest(name: str, valid: Iterable[str], likeness: float = 0.4) -> list[str]:
+    """Return up to three of the valid names that are like a wrong one, the nearest first."""
+    return difflib.get_close_matches(name, list(valid), n=3, cutoff=likeness)

@@ -6,7 +6,7 @@ H x W is the source, S x S the result. ``RULES`` states every choice in words an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,12 @@ RULES = {
         "outnumber the brighter ones"
     ),
 }
+
+
+def rules(keep_empty: bool) -> dict[str, str]:
+    """Return the rules by which a store is made, for its manifest."""
+    kept = "kept if every value is 0, as that of a frame without polyps; refused if it is full"
+    return {**RULES, "mask": RULES["mask"].replace("refused if it is empty or full", kept)} if keep_empty else RULES
 
 
 class Refused(ValueError):
@@ -84,6 +90,19 @@ def read_hdf5(data: bytes) -> tuple[Image.Image, Image.Image | None]:
     return image, label[0] if label else None
 
 
+def count_dicom_frames(data: bytes) -> int:
+    """Return the number of frames of a DICOM file; raise ``Refused`` if it is damaged, or pydicom is not installed."""
+    (count,) = _decoded("dicom count", data)
+    assert isinstance(count, int)
+    return count
+
+
+def read_dicom(data: bytes, numbers: Sequence[int] = (0,)) -> Iterator[Image.Image]:
+    """Decode frames of a DICOM file, counted from 0, one after the other: RGB, or grey as masks are."""
+    found = _decoded("dicom", data, numbers=list(numbers))
+    return (one for one in found if isinstance(one, Image.Image))
+
+
 def read_picture_file(path: Path) -> bytes:
     """Read a file that can be a picture; raise ``Refused`` if it is a pipe or a device, or far too large for one."""
     if not path.is_file():
@@ -102,11 +121,16 @@ def check_header(data: bytes) -> None:
         raise Refused("too costly", f"cannot be decoded: {problem}")
 
 
-def _decoded(kind: str, data: bytes, max_pixels: int | None = None) -> Iterator[Image.Image | int]:
+def _decoded(kind: str, data: bytes, max_pixels: int | None = None, **more: Any) -> Iterator[Image.Image | int]:
     """Yield what a decoding process answers: pictures, and before the frames of a file their number."""
     check_header(data)
+    return decoded({"kind": kind, "most": max_pixels or MAX_PIXELS, **more}, data)
+
+
+def decoded(request: dict[str, Any], data: bytes) -> Iterator[Image.Image | int]:
+    """Yield what a decoding process answers to a request about a file; raise ``Refused`` if it refuses or dies."""
     try:
-        for message, content in ask({"kind": kind, "most": max_pixels or MAX_PIXELS}, data):
+        for message, content in ask(request, data):
             if "refused" in message:
                 raise Refused(message["refused"], message["reason"])
             size = message.get("size")
@@ -143,8 +167,13 @@ def to_rgb(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def read_mask(picture: Image.Image) -> Mask:
-    """Find the foreground of a mask: (H, W); raise ``Refused`` if it is not binary, empty or full; see ``RULES``."""
+def read_mask(picture: Image.Image, keep_empty: bool = False) -> Mask:
+    """Find the foreground of a mask: (H, W); raise ``Refused`` if it is not binary, empty or full; see ``RULES``.
+
+    Args:
+        picture: the mask.
+        keep_empty: whether a mask of which every value is 0 is taken: that of a frame without polyps.
+    """
     red, green, blue = to_rgb(picture).split()
     grey = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     counts = np.array(grey.histogram())
@@ -154,7 +183,7 @@ def read_mask(picture: Image.Image) -> Mask:
     if np.count_nonzero(counts) > 2 and (middle > MID_GREY_SHARE * foreground.size or middle > bright):
         reason = f"{middle / foreground.size:.0%} of its pixels are neither dark nor bright; masks are 0/1 or 0/255"
         raise Refused("mask not binary", reason)
-    if not foreground.any():
+    if not foreground.any() and not (keep_empty and top == 0):
         raise Refused("empty mask", f"no foreground: its largest value is {top}; masks are 0/1 or 0/255")
     if foreground.all():
         raise Refused("full mask", "every pixel is foreground")
@@ -162,12 +191,15 @@ def read_mask(picture: Image.Image) -> Mask:
 
 
 def prepare_mask(mask: Mask, size: int) -> Pixels:
-    """Resize a mask (H, W) by exact area: (S, S), 1 where more than half of the pixel is foreground."""
+    """Resize a mask (H, W) by exact area: (S, S), 1 where more than half of the pixel is foreground.
+
+    A mask whose foreground vanishes is refused; one that has none stays empty.
+    """
     whole = mask.size  # of a pixel of the result, in units of 1/S² of one of the source
     values = mask.astype(np.int32 if whole * size < 2**31 else np.int64)  # the narrower is twice as fast
     areas = _areas(_areas(values, size).T, size).T
     prepared = (2 * areas > whole).astype(np.uint8)
-    if not prepared.any():
+    if mask.any() and not prepared.any():
         raise Refused("empty mask", f"its {int(mask.sum())} foreground pixels vanish at {size} x {size}")
     return prepared
 

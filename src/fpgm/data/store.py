@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import islice
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +25,7 @@ from fpgm.data.catalog import CATALOG, find
 from fpgm.data.manifest import MAKE, MANIFEST, ImageRow, Manifest
 from fpgm.data.names import natural
 from fpgm.data.pictures import check_size
-from fpgm.files import NO_ROOM, atomic_path, check_inside, check_name, file_sha256, sole_writer
+from fpgm.files import NO_ROOM, atomic_path, check_inside, check_name, file_sha256, open_regular, sole_writer
 
 Pixels = NDArray[np.uint8]
 Indices = Sequence[int] | NDArray[np.integer]
@@ -33,6 +35,7 @@ _CACHE = 2**20  # bytes of an array that HDF5 keeps before it writes them
 _SLACK = 4 * _CACHE  # more than that of both arrays, and what else it keeps
 _GROWTH = 256  # rows by which the arrays grow while their number is not known
 _LONGEST_ID = 4096  # bytes
+_LOOKED_AT = 1000  # files of a folder that is no store, to say what it is instead
 _KINDS = {  # arrays of the file, and the kinds of numbers or texts that they hold
     "images": "u",
     "masks": "u",
@@ -65,6 +68,7 @@ class Store:
         self._file: h5py.File | None = None
         self._process = 0
         check_inside(folder / DATA, folder)
+        open_regular(folder / DATA).close()  # HDF5 would wait for a pipe
         self.name: str = check_name(self._data.attrs["name"], "the name of the data set")
         self.size: int = int(self._data.attrs["size"])
         _check(self._data, self.size, (folder / DATA).stat().st_size)
@@ -185,11 +189,7 @@ def _rows(indices: Indices) -> NDArray[np.intp]:
 
 def open_stores(folder: Path, names: Sequence[str] | None = None) -> dict[str, Store]:
     """Open all data sets of a store folder, or those of the given names or aliases, in the catalogue's order."""
-    if (folder / MANIFEST).is_file():
-        raise ValueError(f"{folder} is one data set of a store; give the folder above it, {folder.parent}")
-    here = [path.parent.name for path in folder.glob(f"*/{MANIFEST}")]
-    if not here:
-        raise FileNotFoundError(f"no prepared data in {folder}; make it with {MAKE}")
+    here = list_stores(folder)
     wanted = [known.key if (known := find(name)) else name for name in names or here]
     if missing := [name for name in wanted if name not in here]:
         raise ValueError(
@@ -198,6 +198,24 @@ def open_stores(folder: Path, names: Sequence[str] | None = None) -> dict[str, S
     order = {key: rank for rank, key in enumerate(CATALOG)}
     ranked = sorted(set(wanted), key=lambda name: (order.get(name, len(order)), natural(name)))
     return {name: Store.open(folder / name) for name in ranked}
+
+
+def list_stores(folder: Path) -> list[str]:
+    """Return the names of the data sets in a store folder, or say what the folder is instead."""
+    if (folder / MANIFEST).is_file():
+        raise ValueError(f"{folder} is one data set of a store; give the folder above it, {folder.parent}")
+    here = [path.parent.name for path in folder.glob(f"*/{MANIFEST}")]
+    if here:
+        return here
+    files = islice(folder.rglob("*"), _LOOKED_AT)
+    picture = next((path for path in files if (guess_type(path.name)[0] or "").startswith("image/")), None)
+    if picture is None:
+        raise FileNotFoundError(f"no prepared data in {folder}; make it with {MAKE}")
+    options = f"--images {folder} --masks MASKS --name NAME" if picture.parent == folder else f"--root {folder}"
+    raise FileNotFoundError(
+        f"{folder} holds pictures and no prepared data: make a store of them with "
+        f"`fpgm data prepare {options} --out STORE`, and give that"
+    )
 
 
 def write_store(
@@ -215,7 +233,8 @@ def write_store(
     with sole_writer(folder), atomic_path(folder / MANIFEST) as card, atomic_path(folder / DATA) as draft:
         with draft.open("wb") as empty:
             _reserve(empty.fileno(), 0, 0)
-        with h5py.File(draft, "w", libver=_LIBVER, rdcc_nbytes=_CACHE) as file:
+        # `atomic_path` has locked the draft already
+        with h5py.File(draft, "w", libver=_LIBVER, rdcc_nbytes=_CACHE, locking=False) as file:
             manifest = describe(_fill(file, records))
             file.attrs["name"], file.attrs["size"] = manifest.name, manifest.size
             file.flush()

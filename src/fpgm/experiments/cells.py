@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from fpgm.experiments.plan import Cell
-from fpgm.files import claim, write_text
+from fpgm.files import claim, parse_json, read_file, write_text
 from fpgm.runs.evaluation import is_evaluated
 
 LOCK = ".lock"
@@ -32,8 +32,8 @@ class CellRecord(BaseModel):
 def read(folder: Path) -> CellRecord | None:
     """Return the record of a cell, or None if there is no readable one."""
     try:
-        return CellRecord.model_validate_json((folder / "cell.json").read_bytes())
-    except (FileNotFoundError, ValidationError):
+        return CellRecord.model_validate(parse_json(read_file(folder / "cell.json")))
+    except (FileNotFoundError, ValueError):
         return None
 
 

@@ -85,7 +85,8 @@ def measure(cell: Cell, split: Split, *, accelerator: str) -> Cost:
         trainer = trained(brief, accelerator)
         quickest = _quickest(read_metrics(place))
     step = sum(stage.share * quickest[stage.name] for stage in trainer.method.stages)
-    return Cost(step, _image_seconds(trainer, Pool(open_stores(cell.store), split.validation[:_IMAGES])))
+    scored = split.validation or split.labeled("all")
+    return Cost(step, _image_seconds(trainer, Pool(open_stores(cell.store), scored[:_IMAGES])))
 
 
 def _quickest(rows: Iterable[Mapping[str, str]]) -> Mapping[str, float]:

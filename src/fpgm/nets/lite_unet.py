@@ -12,6 +12,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fpgm.nets import depthwise
 from fpgm.nets.imagenet import load_lite0
 from fpgm.nets.unet import Backbone, Decoder
 
@@ -54,6 +55,9 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """(B, C, H, W) → (B, K, H / stride, W / stride); H and W divisible by the stride."""
+        if not any(self.margin) and depthwise.is_slow(input, self.weight):
+            output: Tensor = depthwise.DepthwiseConv.apply(input, self.weight)  # type: ignore[no-untyped-call]  # torch
+            return output
         return super().forward(F.pad(input, self.margin) if any(self.margin) else input)
 
 

@@ -71,6 +71,24 @@ class Statistics(BaseModel):
         return self
 
 
+class Calibration(BaseModel):
+    """The temperature of the probabilities, and what it was fitted on.
+
+    Attributes:
+        temperature: what the log-odds of the foreground are divided by.
+        images: number of validation images it was fitted on.
+        error_before: expected calibration error on these without it.
+        error_after: the same with it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    temperature: float = Field(gt=0, allow_inf_nan=False)
+    images: int = Field(ge=1)
+    error_before: float = Field(ge=0, le=1)
+    error_after: float = Field(ge=0, le=1)
+
+
 class ModelCard(BaseModel):
     """``model.json``: all that is needed to use a network's weights, and where they come from.
 
@@ -81,6 +99,7 @@ class ModelCard(BaseModel):
         classes: meaning of its output channels; the first is the background.
         training: summary of the run.
         statistics: source of the batch-norm statistics.
+        calibration: temperature of the probabilities; None of a model without one.
         weights_sha256: hash of the file of weights.
     """
 
@@ -95,7 +114,13 @@ class ModelCard(BaseModel):
     classes: tuple[str, ...] = ("background", "polyp")
     training: dict[str, Any]
     statistics: Statistics = Statistics()
+    calibration: Calibration | None = None
     weights_sha256: str = ""
+
+    @property
+    def temperature(self) -> float:
+        """What the log-odds of the foreground are divided by; 1 where nothing was fitted."""
+        return self.calibration.temperature if self.calibration else 1.0
 
 
 def model_folder(path: Path) -> Path:

@@ -6,23 +6,33 @@ It is written last: where it is, all files it lists are.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
-from zipfile import BadZipFile
+from typing import Any, Literal, get_args
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm._version import __version__
-from fpgm.files import atomic_path, check_inside, check_name, file_sha256, parse_json, read_file, write_text
+from fpgm.files import (
+    MOST_BYTES,
+    atomic_path,
+    check_inside,
+    check_name,
+    file_sha256,
+    open_regular,
+    parse_json,
+    read_file,
+    write_text,
+)
 from fpgm.runs.card import CARD
 from fpgm.runs.folder import RunFolder
 
 EVALUATION = "evaluation.json"
-_KINDS = ("csv", "npz")  # files of a data set
+_KINDS = ("csv", "npz", "details.json")  # files of a data set
+_NPY_HEADER = 1024  # most bytes before the numbers of an array
 
 
 class EvaluatedSet(BaseModel):
@@ -34,6 +44,11 @@ class EvaluatedSet(BaseModel):
         sha256: hash of the file of scores.
         masks_sha256: hash of the file of masks.
         source_sha256: hash of the ids and of the store's manifest.
+        details_sha256: hash of the file of details; format 2 has none.
+        after_training: whether the images are none of the run's split, but came later.
+        store: store of images that came later, as a path from the run folder or a whole one.
+        near_duplicates: ids of such images with those of the training images that they are nearly the same as; None
+            where that was not compared.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -43,6 +58,10 @@ class EvaluatedSet(BaseModel):
     sha256: str
     masks_sha256: str = ""
     source_sha256: str = ""
+    details_sha256: str = ""
+    after_training: bool = False
+    store: str = ""
+    near_duplicates: tuple[tuple[str, str], ...] | None = None
 
 
 class Evaluation(BaseModel):
@@ -50,7 +69,7 @@ class Evaluation(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["fpgm-evaluation-2"] = "fpgm-evaluation-2"
+    format: Literal["fpgm-evaluation-3", "fpgm-evaluation-2"] = "fpgm-evaluation-3"
     version: str = __version__
     weights_sha256: str
     size: int
@@ -67,14 +86,24 @@ class Evaluation(BaseModel):
 
 
 FORMAT: str = Evaluation.model_fields["format"].default
+FORMATS: tuple[str, ...] = get_args(Evaluation.model_fields["format"].annotation)  # that can be read
 
 
 def is_evaluated(run: Path) -> bool:
-    """Whether a run has an evaluation in the format that is written here."""
+    """Whether a run has an evaluation in a format that can be read."""
     try:
-        return bool(parse_json(read_file(evaluation_file(run), run))["format"] == FORMAT)
+        return parse_json(read_file(evaluation_file(run), run))["format"] in FORMATS
     except (OSError, ValueError, LookupError, TypeError):
         return False
+
+
+def recorded_names(run: Path) -> set[str]:
+    """Return the data sets that ``evaluation.json`` lists, whatever else it says."""
+    try:
+        names = parse_json(read_file(evaluation_file(run), run))["datasets"]
+        return {check_name(name, "the name of a data set") for name in dict(names)}
+    except (OSError, ValueError, LookupError, TypeError):
+        return set()
 
 
 def evaluation_file(run: Path) -> Path:
@@ -92,20 +121,31 @@ def masks_file(run: Path, dataset: str) -> Path:
     return RunFolder(run).evaluation / f"{dataset}.npz"
 
 
-def describe_files(run: Path, dataset: str, *, images: int, unseen: bool, source_sha256: str) -> EvaluatedSet | None:
-    """Describe the files of a data set as they are now; None where one is missing."""
-    files = scores_file(run, dataset), masks_file(run, dataset)
+def details_file(run: Path, dataset: str) -> Path:
+    """Return the path of the details of a data set."""
+    return RunFolder(run).evaluation / f"{dataset}.details.json"
+
+
+def describe_files(run: Path, dataset: str, **facts: Any) -> EvaluatedSet | None:
+    """Describe the files of a data set as they are now; None where one is missing.
+
+    Args:
+        run: run folder.
+        dataset: name of the data set.
+        **facts: the fields of `EvaluatedSet` that are not hashes of files.
+    """
+    files = scores_file(run, dataset), masks_file(run, dataset), details_file(run, dataset)
     if not all(file.is_file() for file in files):
         return None
-    scores, masks = map(file_sha256, files)
-    return EvaluatedSet(images=images, unseen=unseen, sha256=scores, masks_sha256=masks, source_sha256=source_sha256)
+    scores, masks, details = map(file_sha256, files)
+    return EvaluatedSet(sha256=scores, masks_sha256=masks, details_sha256=details, **facts)
 
 
 def replace_evaluation(run: Path, record: Evaluation, stale: Iterable[str]) -> None:
     """Write the record and remove the files of the data sets that are stale; without data sets there is no record."""
     path = evaluation_file(run)
     if record.datasets:
-        content = record.model_dump(exclude=set() if record.left_out else {"left_out"})
+        content = record.model_dump(mode="json", exclude=set() if record.left_out else {"left_out"})
         write_text(path, json.dumps(content, indent=1) + "\n")
     else:
         path.unlink(missing_ok=True)
@@ -146,18 +186,25 @@ def write_masks(path: Path, packed: NDArray[np.uint8]) -> None:
         np.savez_compressed(file, masks=packed)
 
 
-def read_masks(run: Path, dataset: str, size: int) -> NDArray[np.bool_]:
-    """Read the masks (N, S, S) that a run predicted, in the order of its scores."""
+def read_masks(run: Path, dataset: str, size: int, images: int | None = None) -> NDArray[np.bool_]:
+    """Read the masks (N, S, S) that a run predicted, in the order of its scores; what unpacks to over N is refused."""
     path = masks_file(run, dataset)
     check_inside(path, run)
+    most = MOST_BYTES if images is None else images * size * -(-size // 8) + _NPY_HEADER
     try:
-        with np.load(path, allow_pickle=False) as file:
-            packed = file["masks"]
+        with open_regular(path) as archive:
+            if (unpacked := sum(one.file_size for one in ZipFile(archive).infolist())) > most:
+                raise ValueError(f"it unpacks to {unpacked:,} bytes, and its masks have at most {most:,}")
+            archive.seek(0)
+            with np.load(archive, allow_pickle=False) as file:
+                packed = file["masks"]
         if packed.dtype != np.uint8 or packed.shape[1:] != (size, -(-size // 8)):
             raise ValueError(f"masks are {packed.dtype} {packed.shape}")
-    except (EOFError, BadZipFile, zlib.error, ValueError, KeyError, MemoryError, NotImplementedError) as error:
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a damaged archive can make its reader raise anything
         raise ValueError(f"{path} is damaged ({error}); make it again with `fpgm evaluate {run}`") from None
-    return np.unpackbits(packed, axis=-1, count=size).astype(bool)
+    return np.unpackbits(packed, axis=-1, count=size).view(np.bool_)
 
 
 def _read_json(path: Path, run: Path, again: str) -> dict[str, Any]:

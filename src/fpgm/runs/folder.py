@@ -26,9 +26,19 @@ class RunFolder:
         return self.path / "data.json"
 
     @property
+    def training_images(self) -> Path:
+        """Hashes of each image the run was trained and validated with."""
+        return self.path / "training_images.json"
+
+    @property
     def metrics(self) -> Path:
         """Losses and validation Dice by step."""
         return self.path / "metrics.csv"
+
+    @property
+    def cross_validation(self) -> Path:
+        """Scores of the folds, of a run that was cross-validated."""
+        return self.path / "cross_validation.json"
 
     @property
     def checkpoints(self) -> Path:
@@ -49,6 +59,11 @@ class RunFolder:
     def evaluation(self) -> Path:
         """Folder of the scores and predicted masks."""
         return self.path / "evaluation"
+
+    @property
+    def later_images(self) -> Path:
+        """Store of the images that were given to `fpgm evaluate` as folders."""
+        return self.evaluation / "store"
 
     def require_config(self) -> Path:
         """Return the path of ``config.yaml``, or refuse a folder without one."""

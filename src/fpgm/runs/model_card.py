@@ -13,11 +13,20 @@ from fpgm.data.splits.split import PARTS, Split
 from fpgm.files import write_text
 from fpgm.runs.card import ModelCard, read_card
 from fpgm.runs.config import read_config
+from fpgm.runs.cross_validation import read_cross_validation
+from fpgm.runs.details import (
+    NOT_MEASURABLE,
+    SIZE_RULE,
+    SIZES,
+    count_by_size,
+    count_empty_frames,
+    expected_calibration_error,
+)
 from fpgm.runs.folder import RunFolder
 from fpgm.runs.results import Result, read_result
 from fpgm.runs.scores import METRICS, Scores, false_alarms, missed
 from fpgm.runs.site import describe_site, summarise_statistics, warn_of_site
-from fpgm.runs.summary import summarise
+from fpgm.runs.summary import INTERVAL, told_images
 
 MODEL_CARD = "MODEL_CARD.md"
 NOT_CLINICAL = (
@@ -29,13 +38,24 @@ _PHANTOM = (
     "say nothing about real colonoscopy."
 )
 _LIMITS = (
-    "It says for each pixel whether a polyp is there, not of which kind it is; its probabilities were not calibrated.",
+    "It says for each pixel whether a polyp is there, not of which kind it is.",
     "Images are squeezed to a square of fixed size: polyps of a few pixels can vanish.",
     "Results on test images are of the hospitals it was trained on. Another scanner, another light, dye, stool, blood, "
     "instruments or surgery can make it fail without a sign; results on unseen data sets show how far that went here.",
     "The public data sets hold chosen frames, nearly all with a polyp: how often it calls a healthy wall a polyp in a "
     "whole examination is not known.",
-    "One training from one seed; others differ. Intervals are over images; frames of one video are alike.",
+    "One training from one seed; others differ. Where patients or videos are not known, intervals are over images, and "
+    "too narrow: frames of one video are alike.",
+)
+_UNCALIBRATED = "Its probabilities were not calibrated."
+_CALIBRATED = (
+    "Its probabilities were calibrated on validation images: on images of other hospitals they can be far off."
+)
+_DETAILS = (
+    "data set",
+    *(f"missed {size} polyps" for size in SIZES),
+    "false alarms per frame without a polyp",
+    "calibration error",
 )
 _BEFORE = "These figures are of the model before its statistics were replaced. "
 _ONE_SITE = (
@@ -62,12 +82,13 @@ def write_model_card(folder: Path, *, base: Path | None = None, store: Path | No
     if run:
         config, result = read_config(run), _result(run)
         split = _split(store or Path(config["data"]["store"]), str(config["data"]["split"]))
-        sections += [_data(card, config, split), _training(read_card(RunFolder(run).model), config)]
+        sections += [_data(card, config, split), _training(read_card(RunFolder(run).model), config, run)]
         if result or not base:
             sections.append(_results(result, _BEFORE if base else ""))
     elif card.training:
         sections.append(f"## Training\n\n{_settings(card.training)}")
-    sections.append(_limits(split, result, *([_ONE_SITE] if card.statistics.site else [])))
+    site = [_ONE_SITE] if card.statistics.site else []
+    sections.append(_limits(split, result, *site, _CALIBRATED if card.calibration else _UNCALIBRATED))
     path, text = folder / MODEL_CARD, "\n\n".join(sections) + "\n"
     if not (path.is_file() and path.read_bytes() == text.encode()):  # a finished run may be on a disk that is read-only
         write_text(path, text)
@@ -124,16 +145,19 @@ def _head(card: ModelCard, method: str, place: str) -> str:
 
 
 def _data(card: ModelCard, config: Mapping[str, Any], split: Split | None) -> str:
-    spec, name = str(config["data"]["labeled"]), config["data"]["split"]
+    spec, name = str(config["data"]["labeled"]), Path(config["data"]["split"]).name
     prepared = f"Each image is {RULES['image']}; here to {card.size} x {card.size}."
     if split is None:
         text = f"Split `{name}`, {spec} of the training images labelled. Its lists were not at hand for the counts."
         return f"## Data and labels\n\n{text}\n\n{prepared}"
-    labeled, without = len(split.labeled(spec)), len(split.unlabeled(spec))
+    labels = split.labels(spec)
+    others = f"those of the other {labels.unused} were not" if labels.unused else "that is all of them"
+    chosen = "the weights and the temperature" if card.calibration else "the weights"
+    chose = f"Validation images chose {chosen}; test images" if split.validation else "Test images"
     text = (
-        f"Protocol `{split.protocol}`, split `{name}` of seed {split.seed}. The masks of {labeled} training images "
-        f"({spec}) were used, those of the other {without} were not. Validation images chose the weights; test images "
-        "and unseen data sets chose nothing."
+        f"Protocol `{split.protocol}`, split `{name}` of seed {split.seed}. "
+        f"{labels.labeled} labelled, {labels.unlabeled} unlabelled images. The masks of {labels.labeled} training "
+        f"images ({spec}) were used, {others}. {chose} and unseen data sets chose nothing."
     )
     counts = split.counts()
     rows = [[set_, *(str(counts[set_][part]) for part in PARTS), _licence(set_)] for set_ in counts]
@@ -147,7 +171,7 @@ def _licence(dataset: str) -> str:
     return known.licence if known else "the owner's"
 
 
-def _training(card: ModelCard, config: Mapping[str, Any]) -> str:
+def _training(card: ModelCard, config: Mapping[str, Any], run: Path) -> str:
     train = config["train"]
     facts = {
         "Method": f"`{config['method']}` {_settings(config['arguments'])}".strip(),
@@ -157,6 +181,15 @@ def _training(card: ModelCard, config: Mapping[str, Any]) -> str:
     if "validation_dice" in card.training:
         best = f"Dice {card.training['validation_dice']:.4f} on the validation images"
         facts["Chosen by"] = f"{best}, at step {card.training.get('best_step', 0):.0f}"
+    elif "chosen_by" in card.training:
+        facts["Chosen by"] = f"{card.training['chosen_by']}, since there were no validation images"
+    if (folds := read_cross_validation(run)) and folds.folds:
+        facts["Estimate"] = f"{folds.describe()}; the weights are of a training on all of them"
+    if fitted := card.calibration:
+        facts["Calibration"] = (
+            f"temperature {fitted.temperature:.3f}, fitted on {fitted.images} validation images; expected calibration "
+            f"error there {fitted.error_before:.2%} before, {fitted.error_after:.2%} after"
+        )
     if statistics := summarise_statistics(card.statistics):
         scores = ", ".join(f"{name} {score:.4f}" for name, score in card.statistics.scores.items())
         facts["Batch norm"] = statistics + (f", chosen by validation Dice: {scores}" if scores else "")
@@ -167,22 +200,34 @@ def _results(result: Result | None, before: str = "") -> str:
     if result is None:
         return "## Results\n\nThese weights were not evaluated yet: `fpgm evaluate RUN` adds the figures."
     text = (
-        f"{before}Mean over images with the bootstrap 95 % interval. Dice and Jaccard in percent, HD95 and ASD in "
+        f"{before}Mean over images with the {INTERVAL}. Dice and Jaccard in percent, HD95 and ASD in "
         f"pixels of {result.size} x {result.size}; a polyp that was missed has Dice 0, and the diagonal as its "
         "distances."
     )
     header = ("data set", "images", "Dice", "Jaccard", "HD95", "ASD", "missed polyps", "false alarms")
-    return f"## Results\n\n{text}\n\n{_table(header, [_row(*item) for item in result.scores.items()])}"
+    table = _table(header, [_row(*item) for item in result.scores.items()])
+    detailed = [_detail_row(name, scores) for name, scores in result.scores.items() if scores.details]
+    sizes = f"\n\nPolyp by polyp: {SIZE_RULE}.\n\n{_table(_DETAILS, detailed)}" if detailed else ""
+    return f"## Results\n\n{text}\n\n{table}{sizes}"
 
 
 def _row(name: str, scores: Scores) -> list[str]:
     cells = []
     for metric, scale in zip(METRICS, (100, 100, 1, 1), strict=True):
-        summary = summarise(scores.values[metric])
+        summary = scores.summary(metric)
         mean, low, high = (scale * value for value in (summary.mean, summary.low, summary.high))
         cells.append(f"{mean:.1f} [{low:.1f}, {high:.1f}]")
-    label = f"{name} (unseen)" if scores.unseen else name
-    return [label, str(len(scores.ids)), *cells, str(missed(scores)), str(false_alarms(scores))]
+    found = false_alarms(scores)
+    alarms = NOT_MEASURABLE if found is None else str(found)
+    images = told_images(len(scores.ids), scores.summary(METRICS[0]).groups)
+    return [scores.label(name), images, *cells, str(missed(scores)), alarms]
+
+
+def _detail_row(name: str, scores: Scores) -> list[str]:
+    sizes, empty = count_by_size(scores.details), count_empty_frames(scores.details)
+    missing = [f"{one.missed} of {one.polyps}" for one in sizes.values()]
+    rate = NOT_MEASURABLE if empty.rate is None else f"{empty.rate:.2f}"
+    return [scores.label(name), *missing, rate, f"{expected_calibration_error(scores.details):.2%}"]
 
 
 def _limits(split: Split | None, result: Result | None, *more: str) -> str:

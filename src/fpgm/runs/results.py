@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fpgm.runs.config import read_config
-from fpgm.runs.evaluation import read_evaluation, scores_file
+from fpgm.runs.details import read_details
+from fpgm.runs.evaluation import EvaluatedSet, details_file, read_evaluation, scores_file
 from fpgm.runs.metrics import read_metrics
 from fpgm.runs.scores import Scores, read_scores
 
@@ -25,6 +26,7 @@ class Result:
     scores: dict[str, Scores]
     metrics: list[dict[str, str]]
     left_out: str = ""  # the hospital that protocol `hospitals` kept unseen
+    stores: dict[str, Path] = field(default_factory=dict)  # of the data sets that came after the training
 
     @property
     def method(self) -> str:
@@ -57,13 +59,10 @@ def read_result(run: Path) -> Result:
     config, record = read_config(run), read_evaluation(run)
     scores = {}
     for name, entry in record.datasets.items():
-        path = scores_file(run, name)
         try:
-            scores[name] = read_scores(
-                path, dataset=name, size=record.size, images=entry.images, sha256=entry.sha256, unseen=entry.unseen
-            )
-        except FileNotFoundError:
-            raise FileNotFoundError(f"{path} is gone: make it again with `fpgm evaluate {run}`") from None
+            scores[name] = _scores(run, name, entry, record.size)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{error.filename} is gone: make it again with `fpgm evaluate {run}`") from None
         except ValueError as error:
             raise ValueError(f"{error}; make it again with `fpgm evaluate {run}`") from None
     return Result(
@@ -76,4 +75,14 @@ def read_result(run: Path) -> Result:
         scores=scores,
         metrics=read_metrics(run),
         left_out=record.left_out,
+        stores={name: run / entry.store for name, entry in record.datasets.items() if entry.store},
     )
+
+
+def _scores(run: Path, name: str, entry: EvaluatedSet, size: int) -> Scores:
+    """Read the scores of a data set, with its details if it has any."""
+    path = scores_file(run, name)
+    scores = read_scores(path, dataset=name, size=size, images=entry.images, sha256=entry.sha256, unseen=entry.unseen)
+    file, sha256 = details_file(run, name), entry.details_sha256
+    details = read_details(file, images=entry.images, sha256=sha256) if sha256 else ()
+    return replace(scores, details=details, after_training=entry.after_training, near_duplicates=entry.near_duplicates)

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpgm.files import read_file, write_text
+from fpgm.runs.details import ImageDetails
+from fpgm.runs.summary import Summary, summarise
 
 METRICS = ("dice", "jaccard", "hd95", "asd")
 RELEASED = tuple(f"released_{name}" for name in METRICS)
@@ -51,11 +53,37 @@ class Scores:
     Dice and Jaccard are in [0, 1], distances in pixels of the prepared size. `METRICS` count an empty mask as
     "penalise" does, `RELEASED` are scored as the released code does, see `fpgm.metrics`. `COUNTS` are numbers of
     foreground pixels.
+
+    Attributes:
+        ids: ids of the images.
+        values: the columns.
+        unseen: whether the whole set was kept from training.
+        details: what is known of each image beside its scores; evaluations of format 2 have none.
+        after_training: whether the images came after the training.
+        near_duplicates: ids of such images with those of the training images that they are nearly the same as.
     """
 
     ids: tuple[str, ...]
     values: dict[str, NDArray[Any]]
     unseen: bool
+    details: tuple[ImageDetails, ...] = ()
+    after_training: bool = False
+    near_duplicates: tuple[tuple[str, str], ...] | None = None
+
+    def label(self, name: str) -> str:
+        """Name the data set, and say of an unseen one that it is, and whether it came after the training."""
+        kind = "unseen, after training" if self.after_training else "unseen"
+        return f"{name} ({kind})" if self.unseen else name
+
+    @property
+    def groups(self) -> list[str | None] | None:
+        """The patient or video of each image, where any is known."""
+        groups = [one.group for one in self.details]
+        return groups if any(groups) else None
+
+    def summary(self, column: str) -> Summary:
+        """Sum up a column; the interval is over patients or videos where they are known."""
+        return summarise(self.values[column], groups=self.groups)
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -71,7 +99,8 @@ def pooled(parts: Sequence[Scores]) -> Scores:
     """Put the images of several data sets together."""
     ids = tuple(id_ for part in parts for id_ in part.ids)
     values = {column: np.concatenate([part.values[column] for part in parts]) for column in COLUMNS[1:]}
-    return Scores(ids, values, parts[0].unseen)
+    details = tuple(one for part in parts for one in part.details) if all(part.details for part in parts) else ()
+    return Scores(ids, values, parts[0].unseen, details)
 
 
 def missed(scores: Scores) -> int:
@@ -79,9 +108,15 @@ def missed(scores: Scores) -> int:
     return int(((scores.values["true"] > 0) & (scores.values["predicted"] == 0)).sum())
 
 
-def false_alarms(scores: Scores) -> int:
-    """Count the images without a polyp in which one was found."""
-    return int(((scores.values["true"] == 0) & (scores.values["predicted"] > 0)).sum())
+def without_polyp(scores: Scores) -> int:
+    """Count the images without a polyp."""
+    return int((scores.values["true"] == 0).sum())
+
+
+def false_alarms(scores: Scores) -> int | None:
+    """Count the images without a polyp in which one was found; None where every image has a polyp."""
+    empty = scores.values["true"] == 0
+    return int((empty & (scores.values["predicted"] > 0)).sum()) if empty.any() else None
 
 
 def read_scores(path: Path, *, dataset: str, size: int, images: int, sha256: str, unseen: bool) -> Scores:

@@ -24,13 +24,13 @@ def write_model_record(folder: Path, card: ModelCard, base: Path | None = None) 
     write_model_card(folder, base=base)
 
 
-def write_evaluation(run: Path, record: Evaluation, *, store: Path, stale: Iterable[str] = ()) -> None:
+def write_evaluation(run: Path, record: Evaluation, *, store: Path | None, stale: Iterable[str] = ()) -> None:
     """Write ``evaluation.json``, remove what is stale, and bring the figures in ``MODEL_CARD.md`` up to date.
 
     Args:
         run: run folder.
         record: the data sets whose files are written, and of which weights they are.
-        store: store with the run's split.
+        store: store with the run's split; the one it was trained on if not given.
         stale: data sets whose files are to go.
     """
     replace_evaluation(run, record, stale)

@@ -19,7 +19,7 @@ from torch import nn
 
 from fpgm.data.manifest import MANIFEST
 from fpgm.data.names import natural, printable
-from fpgm.data.pictures import Refused, prepare_image, prepare_mask, read_mask, read_picture
+from fpgm.data.pictures import Refused, prepare_image, prepare_mask, read_mask, read_picture, read_picture_file
 from fpgm.data.raw.pairs import match
 from fpgm.data.store import Store
 from fpgm.evaluation import predict_masks
@@ -239,7 +239,7 @@ def _decode(source: Source, masks: Mapping[Path, Path], size: int, problems: lis
 def _mask(path: Path, picture: Image.Image, size: int, problems: list[Skipped]) -> Pixels | None:
     """Prepare a mask as for training; one that cannot be used is noted, and its frame does without."""
     try:
-        label = read_picture(path.read_bytes())
+        label = read_picture(read_picture_file(path))
         if label.size != picture.size:
             sizes = f"{label.width} x {label.height}, its frame {picture.width} x {picture.height}"
             raise Refused("mis-sized mask", f"the mask is {sizes}")

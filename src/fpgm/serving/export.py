@@ -153,6 +153,9 @@ def _quiet() -> Iterator[None]:
 def _to_program(net: nn.Module, card: ModelCard) -> torch.export.ExportedProgram:
     """Trace the network for any number of images; where its lines were traced is nobody's business."""
     example = torch.zeros(2, 3, card.size, card.size)
+    for layer in net.modules():
+        if getattr(layer, "inplace", False):  # the graph is the same without, and ONNX has it in two thirds of the time
+            setattr(layer, "inplace", False)  # noqa: B010  # torch's type of an attribute is a tensor or a module
     try:
         program = torch.export.export(net, (example,), dynamic_shapes=({0: torch.export.Dim("batch")},))
     except Exception as error:  # whatever a network does that cannot be traced

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fpgm.calibration import temper
 from fpgm.data.pictures import prepare_image, read_picture
 from fpgm.runs.card import ModelCard
 from fpgm.serving.findings import Finding, Mask, Plane, clean, describe
@@ -37,11 +38,17 @@ class Engine(Protocol):
     identity: str
 
     def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Foreground probabilities (B, S, S), 1 - P(background), of images (B, 3, S, S) in [0, 1]."""
+        """Foreground probabilities (B, S, S), 1 - P(background), of images (B, 3, S, S) in [0, 1].
+
+        They are as the network gives them; `Predictor` applies the temperature of the card.
+        """
 
 
 class Predictor:
     """Masks and probabilities of pictures.
+
+    The temperature of the model's card is applied last, at the picture's own size, so that it changes no mask at a
+    threshold of 0.5.
 
     Args:
         engine: engine that computes the probabilities.
@@ -81,7 +88,7 @@ class Predictor:
         for start in range(0, len(images), self.batch_size):
             pictures = [_open(image) for image in images[start : start + self.batch_size]]
             for picture, plane in zip(pictures, self._planes(pictures), strict=True):
-                planes.append(_resize(plane, picture.size))
+                planes.append(temper(_resize(plane, picture.size), self.engine.card.temperature))
                 masks.append(self.mask(planes[-1]))
         return masks, planes
 

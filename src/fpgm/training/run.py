@@ -21,8 +21,9 @@ from fpgm.config import DataConfig, OptimizerConfig, RunConfig, differences
 from fpgm.data.batches.batch import Geometry
 from fpgm.data.batches.pool import Pool
 from fpgm.data.batches.streams import Stream
-from fpgm.data.splits.split import Split
+from fpgm.data.splits.split import AUTO, Split, split_folder
 from fpgm.data.store import open_stores
+from fpgm.evaluation.temperature import calibrate
 from fpgm.files import sole_writer
 from fpgm.methods import METHODS, Method
 from fpgm.model import save_model
@@ -30,7 +31,7 @@ from fpgm.nets import Backbone, build
 from fpgm.nets.statistics import ImageBatches, choose_statistics
 from fpgm.runs.card import ModelCard, Statistics
 from fpgm.runs.folder import RunFolder
-from fpgm.runs.images import check_images
+from fpgm.runs.images import check_images, describe_training_images, write_training_images
 from fpgm.spectrum import FrequencyPrior
 from fpgm.training.devices import make_fabric, on_rank_zero, with_precision
 from fpgm.training.telemetry import Telemetry
@@ -45,7 +46,7 @@ class _Pools(NamedTuple):
 
     labeled: Pool
     unlabeled: Pool | None
-    validation: Pool
+    validation: Pool | None
 
 
 def train(
@@ -63,7 +64,7 @@ def train(
     Everything is built and checked before the first file is written, so that a refused run leaves no folder behind.
 
     Args:
-        config: the whole configuration; `train.precision` `auto` is replaced by the precision in use.
+        config: the whole configuration; `auto` as `train.precision` and `data.labeled` is replaced by what is in use.
         folder: run folder to write.
         resume: go on with the run in the folder, if there is one.
         accelerator: kind of device, as in Lightning Fabric.
@@ -76,15 +77,17 @@ def train(
     fabric.launch()
     console = console if fabric.is_global_zero else None
     try:
-        pools = _pools(config)
+        split = Split.load(split_folder(config.data.store, config.data.split))
+        config = _with_labeled(config, split, folder, resume)
+        pools = _pools(config, split)
         trainer = _trainer(fabric, config, *build_method(config), folder)
         stream = _stream(fabric, config, pools, trainer.method)
         with ExitStack() as held:
             on_rank_zero(fabric, lambda: held.enter_context(sole_writer(folder)))
-            on_rank_zero(fabric, lambda: _claim(config, folder, resume, pools))
+            on_rank_zero(fabric, lambda: _claim(config, folder, resume, pools, split))
             if console is not None:
-                _print_notes(console, config, pools.labeled.size)
-            _fit(trainer, config, stream, pools, resume, console)
+                _print_notes(console, config, pools, split, trainer)
+            _fit(trainer, config, stream, pools, split, resume, console)
         return trainer
     finally:
         if dist.is_available() and dist.is_initialized():
@@ -92,7 +95,13 @@ def train(
 
 
 def _fit(
-    trainer: Trainer, config: RunConfig, stream: Stream, pools: _Pools, resume: bool, console: Console | None
+    trainer: Trainer,
+    config: RunConfig,
+    stream: Stream,
+    pools: _Pools,
+    split: Split,
+    resume: bool,
+    console: Console | None,
 ) -> None:
     """Bring a run to its end and save its model."""
     if resume and trainer.last.is_file():
@@ -103,7 +112,7 @@ def _fit(
     ):
         trainer.fit(stream, pools.validation, telemetry, config.data.workers)
     if trainer.fabric.is_global_zero:
-        _save_model(trainer, config, pools)
+        _save_model(trainer, config, pools, split)
 
 
 def _stream(fabric: Fabric, config: RunConfig, pools: _Pools, method: Method) -> Stream:
@@ -119,7 +128,7 @@ def _stream(fabric: Fabric, config: RunConfig, pools: _Pools, method: Method) ->
         )
     stream = Stream(
         pools.labeled,
-        pools.unlabeled,
+        pools.unlabeled or pools.labeled,  # without unlabelled images the labelled ones, whose masks it does not read
         method.views,
         seed=config.train.seed,
         batch_labeled=data.batch_labeled,
@@ -135,18 +144,24 @@ def _stream(fabric: Fabric, config: RunConfig, pools: _Pools, method: Method) ->
     return stream
 
 
-def _print_notes(console: Console, config: RunConfig, size: int) -> None:
-    """Say which precision is in use, and where a run of the preset `paper` departs from the paper."""
-    console.print(f"precision {config.train.precision}", highlight=False)
+def _print_notes(console: Console, config: RunConfig, pools: _Pools, split: Split, trainer: Trainer) -> None:
+    """Say what is learnt from, what is missing, and where a run of the preset `paper` departs from the paper."""
+    size = pools.labeled.size
+    notes = [f"precision {config.train.precision}", split.labels(config.data.labeled).describe(config.data.labeled)]
+    if pools.unlabeled is None and trainer.method.views.unlabeled:
+        notes.append(f"no unlabelled images: {config.method} takes the labelled ones, without their masks, for them")
+    if pools.validation is None:
+        notes.append(f"no validation images: the model will have the {trainer.shipped()} of the last step")
     if config.preset == "paper" and size != PAPER_SIZE:
-        console.print(
+        notes.append(
             f"the paper's images are {PAPER_SIZE} x {PAPER_SIZE} pixels, those of this store {size} x {size}: "
-            "figures are not comparable with the paper's",
-            highlight=False,
+            "figures are not comparable with the paper's"
         )
+    for note in notes:
+        console.print(note, highlight=False)
 
 
-def _claim(config: RunConfig, folder: Path, resume: bool, pools: _Pools) -> None:
+def _claim(config: RunConfig, folder: Path, resume: bool, pools: _Pools, split: Split) -> None:
     """Make sure that the folder is this run's before anything else is written to it."""
     path = RunFolder(folder).config
     if path.is_file() and not resume:
@@ -155,17 +170,27 @@ def _claim(config: RunConfig, folder: Path, resume: bool, pools: _Pools) -> None
         raise ValueError(f"{folder} was started with other settings: {'; '.join(changed)}. Give it another --out")
     hashes = {name: pool and pool.sha256() for name, pool in pools._asdict().items()}
     check_images(folder, hashes, config.data.store)
+    if not RunFolder(folder).training_images.is_file():
+        write_training_images(folder, describe_training_images(split, pools._asdict()))
     config.save(path)
 
 
-def _pools(config: RunConfig) -> _Pools:
-    stores = open_stores(config.data.store)
-    split = Split.load(config.data.store / "splits" / config.data.split)
-    unlabeled = split.unlabeled(config.data.labeled)
+def _with_labeled(config: RunConfig, split: Split, folder: Path, resume: bool) -> RunConfig:
+    """Return the configuration with the labelled images of the run to go on with, or the usual ones, for `auto`."""
+    if config.data.labeled != AUTO:
+        return config
+    path = RunFolder(folder).config
+    labeled = RunConfig.load(path).data.labeled if resume and path.is_file() else split.usual_labeled
+    return config.model_copy(update={"data": config.data.model_copy(update={"labeled": labeled})})
+
+
+def _pools(config: RunConfig, split: Split) -> _Pools:
+    stores, spec = open_stores(config.data.store), config.data.labeled
+    unlabeled = split.unlabeled(spec)
     return _Pools(
-        labeled=Pool(stores, split.labeled(config.data.labeled)),
+        labeled=Pool(stores, split.labeled(spec)),
         unlabeled=Pool(stores, unlabeled) if unlabeled else None,
-        validation=Pool(stores, split.validation),
+        validation=Pool(stores, split.validation) if split.validation else None,
     )
 
 
@@ -235,37 +260,50 @@ def _stopping(trainer: Trainer) -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-def _save_model(trainer: Trainer, config: RunConfig, pools: _Pools) -> None:
-    """Write the best predictor and, if one was learnt, the prior."""
-    trainer.restore(trainer.best())
+def _save_model(trainer: Trainer, config: RunConfig, pools: _Pools, split: Split) -> None:
+    """Write the best predictor, without validation images the last one, and the prior if one was learnt."""
+    if pools.validation is not None:
+        trainer.restore(trainer.best())
     net, statistics = trainer.predictor(), Statistics()
-    if config.train.choose_statistics:
+    if config.train.choose_statistics and pools.validation is not None:
         choice = choose_statistics(
             net, _clean_images(pools, trainer.fabric.device), partial(trainer.score, pools.validation)
         )
         net, statistics = choice.net, Statistics(source=choice.source, own=choice.own, scores=choice.scores)
+    labels = split.labels(config.data.labeled)
     training = {
         "method": config.method,
         "preset": config.preset,
         "iterations": config.train.iterations,
         "seed": config.train.seed,
-        "split": config.data.split,
+        "split": Path(config.data.split).name,
         "labeled": config.data.labeled,
-        "train_sha256": Split.load(config.data.store / "splits" / config.data.split).train_sha256(),
-        "validation_dice": max(statistics.scores.values(), default=trainer.best_score["dice"]),
-        "best_step": trainer.best_score["step"],
+        "labeled_images": labels.labeled,
+        "unlabeled_images": labels.unlabeled,
+        "masks_not_used": labels.unused,
+        "train_sha256": split.train_sha256(),
+        **_selection(trainer, statistics, pools.validation),
     }
     card = ModelCard(
         net=config.net.name,
         arguments=config.net.arguments,
-        size=pools.validation.size,
+        size=pools.labeled.size,
         training=training,
         statistics=statistics,
+        calibration=calibrate(net, pools.validation, device=trainer.fabric.device) if pools.validation else None,
     )
     save_model(RunFolder(trainer.folder).model, net, card)
     for module in trainer.method.modules():
         if isinstance(module, FrequencyPrior) and module.learnt:
             module.save(RunFolder(trainer.folder).prior)
+
+
+def _selection(trainer: Trainer, statistics: Statistics, validation: Pool | None) -> dict[str, Any]:
+    """Say in the card how the weights were chosen; without validation images there is no Dice to name."""
+    if validation is None:
+        return {"chosen_by": f"nothing: the {trainer.shipped()} of the last step"}
+    dice = max(statistics.scores.values(), default=trainer.best_score["dice"])
+    return {"chosen_by": "validation Dice", "validation_dice": dice, "best_step": trainer.best_score["step"]}
 
 
 def _clean_images(pools: _Pools, device: torch.device, count: int = CLEAN_IMAGES) -> ImageBatches:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from fpgm.data.batches.batch import Batch
-from fpgm.data.batches.pool import Pool
+from fpgm.data.batches.pool import Array, Pool
 from fpgm.data.batches.streams import Stream
 from fpgm.evaluation import NonFiniteOutput, evaluate, predict_masks
 from fpgm.files import write_text
@@ -122,6 +122,11 @@ class Trainer:
         """What is validated and shipped: the averaged weights if there are any."""
         return self.average or self.method.predictor()
 
+    def shipped(self) -> str:
+        """Name the weights that are shipped."""
+        taught = any(parameter.requires_grad for parameter in self.method.predictor().parameters())
+        return "weights" if self.average is None and taught else "averaged weights"
+
     @property
     def last(self) -> Path:
         """The file of the newest checkpoint."""
@@ -135,8 +140,12 @@ class Trainer:
         name = "best" if stage in (None, self.method.stages[-1]) else f"best-{stage.name}"
         return RunFolder(self.folder).checkpoints / f"{name}.safetensors"
 
-    def fit(self, train: Stream, validation: Pool, telemetry: Telemetry, workers: int = 1) -> None:
-        """Run all steps that are left; raise `Stopped` if asked to stop before the end."""
+    def fit(self, train: Stream, validation: Pool | None, telemetry: Telemetry, workers: int = 1) -> None:
+        """Run all steps that are left; raise `Stopped` if asked to stop before the end.
+
+        Without validation images nothing is scored, no weights are the best, and a stage that would start from the best
+        weights of the one before starts from its last.
+        """
         stage = self._stage_at(self.next_step)
         with closing(train.loop(self.next_step, self.iterations, workers)) as batches:
             for batch in self._until_stopped(batches):
@@ -174,13 +183,13 @@ class Trainer:
         return bool(flags)
 
     def _log_and_validate(
-        self, telemetry: Telemetry, terms: Mapping[str, Tensor], stage: Stage, validation: Pool
+        self, telemetry: Telemetry, terms: Mapping[str, Tensor], stage: Stage, validation: Pool | None
     ) -> None:
         """Log and validate when it is time."""
         values: dict[str, float | str] = {}
         if self._due(self.log_every):
             values = self._values(terms, stage) | {"it/s": telemetry.speed(self.next_step)}
-        if self._due(self.validate_every):
+        if validation is not None and self._due(self.validate_every):
             values |= {f"val_{name}": value for name, value in self._validate(validation, stage).items()}
         if values and self.fabric.is_global_zero:
             telemetry.log(self.next_step, values)
@@ -259,14 +268,13 @@ class Trainer:
         """Mean Dice of a predictor on a pool."""
         return fmean(row.dice for row in evaluate(predictor, pool, device=self.fabric.device))
 
-    def _draw(self, batch: Batch, validation: Pool, rows: int = 4) -> None:
-        """Write a picture of predictions on validation images and of this step's views."""
+    def _draw(self, batch: Batch, validation: Pool | None, rows: int = 4) -> None:
+        """Write a picture of predictions on validation images, or else labelled ones, and of this step's views."""
         from fpgm.report.plots.predictions import (
             prediction_figure,
         )  # matplotlib, which a run without pictures does not load
 
-        chosen = np.linspace(0, len(validation) - 1, min(rows, len(validation))).astype(int)
-        images = validation.images(chosen)
+        images, masks = _examples(batch, validation, rows)
         predictor = self.predictor().eval()
         with self.fabric.autocast():
             predicted = predict_masks(predictor, images, self.fabric.device)
@@ -276,7 +284,7 @@ class Trainer:
         }
         prediction_figure(
             images / 255,
-            validation.masks(chosen) > 0,
+            masks > 0,
             predicted,
             views,
             self.folder / "pictures" / f"step_{self.next_step:06d}.jpg",
@@ -299,3 +307,12 @@ class Trainer:
             f"the loss of step {batch.index} is {float(loss.detach())} because of {', '.join(bad)}; its images are "
             f"listed in {path.name}. Lower optimizer.lr or use --precision 32-true; what was saved before is intact"
         )
+
+
+def _examples(batch: Batch, validation: Pool | None, rows: int) -> tuple[Array, Array]:
+    """Images as uint8 (n, S, S, 3) with their masks (n, S, S): of validation, or else the labelled ones of a batch."""
+    if validation is None:
+        images = batch.image_l[:rows].mul(255).round().byte().permute(0, 2, 3, 1)
+        return images.cpu().numpy(), batch.mask_l[:rows].cpu().numpy()
+    chosen = np.linspace(0, len(validation) - 1, min(rows, len(validation))).astype(int)
+    return validation.images(chosen), validation.masks(chosen)

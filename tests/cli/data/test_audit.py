@@ -48,8 +48,8 @@ def test_leak_exits_with_1_and_is_shown(leaky: Path, tmp_path: Path, capsys: pyt
 
 
 def test_audit_of_a_split_looks_at_its_parts(leaky: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("split", "--data", leaky, "--unseen", "third", "--protocol", "paper")
     run("split", "--data", leaky, "--unseen", "third")
-    run("split", "--data", leaky, "--unseen", "third", "--protocol", "strict")
     capsys.readouterr()
     assert run("audit", "--data", leaky, "--split", leaky / "splits" / "strict-0") == 0
     assert (leaky / "splits" / "strict-0" / "audit" / "index.html").is_file()

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from fpgm.data.batches.streams import Stream
 from tests.data.batches.making import SUPERVISED, FakeStore, pool, stream
+from tests.processes import PATIENCE, alive, wait
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -41,7 +41,7 @@ def test_a_killed_worker_is_reported_and_not_waited_for() -> None:
     assert victim is not None
     os.kill(victim, signal.SIGKILL)
     with pytest.raises(ChildProcessError, match=r"died before batch \d+ was ready \(exit code -9"):
-        for _ in range(20):
+        for _ in range(1000):
             next(loop)
     assert not multiprocessing.active_children()
 
@@ -68,21 +68,6 @@ def start(rest: str) -> subprocess.Popen[str]:
     )
 
 
-def gone(pids: list[int]) -> bool:
-    """Whether all of these processes end within ten seconds; a zombie that nobody buries has ended."""
-
-    def runs(pid: int) -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        except FileNotFoundError:
-            return False
-
-    deadline = time.monotonic() + 10
-    while any(map(runs, pids)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(runs, pids))
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_no_worker_outlives_its_process() -> None:
     forever = "for batch in loop: pass"
@@ -90,8 +75,9 @@ def test_no_worker_outlives_its_process() -> None:
     workers = [int(pid) for process in (interrupted, killed, ended) for pid in process.stdout.readline().split()]
     os.killpg(interrupted.pid, signal.SIGINT)  # as a terminal does
     killed.kill()
-    complaint = interrupted.communicate(timeout=20)[1]
+    complaint = interrupted.communicate(timeout=PATIENCE)[1]
     assert complaint.strip().endswith("KeyboardInterrupt") and complaint.count("Traceback") == 1
-    assert killed.communicate(timeout=20) and killed.returncode == -signal.SIGKILL
-    assert not ended.communicate(timeout=20)[1] and ended.returncode == 0
-    assert len(workers) == 6 and gone(workers)
+    assert killed.communicate(timeout=PATIENCE) and killed.returncode == -signal.SIGKILL
+    assert not ended.communicate(timeout=PATIENCE)[1] and ended.returncode == 0
+    assert len(workers) == 6
+    wait(lambda: not any(map(alive, workers)))

@@ -38,7 +38,7 @@ def test_a_good_pair(tmp_path: Path) -> None:
     assert record.mask is not None
     assert set(np.unique(record.mask)) == {0, 1}
     share = round(float((disc() > 0).mean()), 6)  # of the source
-    assert record.row == ("1", "i/1.png", "m/1.png", "a" * 64, "b" * 64, 64, 48, share)
+    assert record.row == ("1", "i/1.png", "m/1.png", "a" * 64, "b" * 64, 64, 48, share, None, None)
     assert record.dhash == dhash(Image.fromarray(scene(1)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +20,9 @@ from fpgm.data.store import Store, open_stores
 from tests.data.pictures import bundle, content, disc, save, scene, touch
 
 
-def run(root: Path, out: Path, size: int = 32, workers: Workers | None = None) -> Outcome:
+def run(root: Path, out: Path, size: int = 32, workers: Workers | None = None, **options: bool) -> Outcome:
     (found,) = recognise(root)
-    return prepare(found, out, size, workers)
+    return prepare(found, out, size, workers, **options)
 
 
 def test_a_data_set(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_bad_files_are_left_out_and_listed(tmp_path: Path) -> None:
     folder = bundle(tmp_path / "raw/mine", 8)
     (folder / "images/1.png").write_text("no picture")
     (folder / "masks/2.png").unlink()
-    save(0 * disc(), folder / "masks/3.png")
+    save(disc() // 255 * 2, folder / "masks/3.png")  # a class of many, not 0/1
     save(disc(20, 20, 5), folder / "masks/4.png")
     save(scene(5), folder / "masks/5.png")
     save(scene(6), folder / "images/6.jpg")
@@ -93,6 +94,16 @@ def test_bad_files_are_left_out_and_listed(tmp_path: Path) -> None:
     assert outcome.manifest.skipped["duplicate stem"] == 3
     again = run(folder.parent, tmp_path / "store")  # the verdicts are remembered
     assert (again.status, again.problems) == ("up to date", outcome.problems)
+
+
+def test_what_became_a_pipe_is_left_out_and_not_waited_for(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "raw/mine", 2)
+    found = recognise(folder.parent)
+    for name in ("images/1.png", "masks/2.png"):
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+    outcome = prepare(*found, tmp_path / "store", 32)
+    assert [problem.reason for problem in outcome.problems] == ["it is not a regular file"] * 2
 
 
 def test_wrong_count_against_the_catalogue(tmp_path: Path) -> None:
@@ -136,6 +147,13 @@ def test_native_files_give_the_pictures_back(tmp_path: Path, name: str) -> None:
         assert (store.masks([place])[0] != (disc(256, 256, 40 * number) > 0)).mean() < 0.002
 
 
+def test_a_folder_whose_name_cannot_be_that_of_a_data_set(tmp_path: Path) -> None:
+    root = bundle(tmp_path / "raw/=mine", 1).parent
+    with pytest.raises(ValueError, match="which --name can change, is '=mine'"):
+        run(root, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
 # ---- doing it again
 
 
@@ -151,7 +169,7 @@ def test_up_to_date_decodes_and_writes_nothing(tmp_path: Path, monkeypatch: pyte
     root = bundle(tmp_path / "raw/mine", 3).parent
     run(root, tmp_path / "store")
     times = [path.stat().st_mtime_ns for path in (tmp_path / "store/mine").iterdir()]
-    monkeypatch.setattr(preparing, "decode", lambda *_, **__: pytest.fail("decoded"))
+    monkeypatch.setattr(preparing, "decode_run", lambda *_, **__: pytest.fail("decoded"))
     outcome = run(root, tmp_path / "store")
     assert (outcome.status, outcome.decoded) == ("up to date", 0)
     assert [path.stat().st_mtime_ns for path in (tmp_path / "store/mine").iterdir()] == times
@@ -164,7 +182,7 @@ def test_only_what_changed_is_decoded_and_the_bytes_are_those_of_a_fresh_run(tmp
 
     def again(out: str) -> Outcome:
         paths = folder / "images", folder / "masks", folder.parent / "free"
-        return prepare(own_folders("mine", *paths), tmp_path / out, 32)
+        return prepare(own_folders("mine", *paths), tmp_path / out, 32, replace=True)
 
     again("store")
     save(disc(radius=5), folder / "masks/2.png")  # changed
@@ -184,12 +202,12 @@ def test_other_settings_decode_all(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     root = bundle(tmp_path / "raw/mine", 3).parent
     run(root, tmp_path / "store")
     if change == "rules":
-        monkeypatch.setattr(preparing, "RULES", {"image": "other"})
+        monkeypatch.setattr(preparing, "rules", lambda keep_empty: {"image": "other"})
     if change == "versions":
         later = {**manifest.versions(), "pillow": "99"}
         monkeypatch.setattr(preparing, "versions", lambda: later)
         save(scene(50), root / "mine/images/1.png")  # a store is never of two releases of the decoder
-    outcome = run(root, tmp_path / "store", size=48 if change == "size" else 32)
+    outcome = run(root, tmp_path / "store", size=48 if change == "size" else 32, replace=True)
     assert (outcome.status, outcome.decoded) == ("written", 3)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
-from fpgm.data.splits.audit import Place, judge, strangers, summary, write_pairs, write_sequences
+from fpgm.data.splits.audit import Place, describe_leaks, judge, strangers, summary, write_pairs, write_sequences
 from fpgm.data.splits.duplicates import Evidence, gather
 from fpgm.data.splits.protocols import draw, import_lists, parse_lists
 from fpgm.data.store import Store
@@ -86,6 +86,32 @@ def test_videos_of_ones_own_copy_are_known_by_fingerprint() -> None:
     assert gather({"mine": own("mine", 3)}).sequences == (None, None, None)
 
 
+def test_given_groups_join_the_evidence_under_the_name_of_their_data_set(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    pictures = {str(k): scene(rng) for k in range(4)}
+    more = {str(k): scene(rng) for k in range(2)}
+    stores = {
+        "a": make_store(tmp_path, "a", pictures, groups={"0": "7", "2": "7", "3": "8"}),
+        "b": make_store(tmp_path, "b", more, groups={"0": "7"}),
+    }
+    evidence = gather(stores)
+    assert evidence.given == ("a group 7", None, "a group 7", "a group 8", "b group 7", None)
+    groups = evidence.groups()
+    assert groups[0] == groups[2] and len(set(groups)) == 5
+    findings = judge(evidence, {"train": ["a/0", "a/1", "b/0"], "test": ["a/2", "a/3"]})
+    (leak,) = (found for found in findings if found.verdict == "LEAK")
+    assert leak.shared == (("a group 7", "a/0", "a/2"),)
+    assert (leak.first.sequences, leak.second.sequences) == (1, 2)
+    assert describe_leaks(findings) == ["train a and test a share 1 groups"]
+
+
+def test_an_image_can_have_a_video_and_a_given_group() -> None:
+    clinic = public("CVC-ClinicDB")["CVC-ClinicDB"]  # frames 1 and 2 are of sequence 1, frame 30 of sequence 2
+    clinic.groups = {"2": "p", "30": "p"}
+    groups = dict(zip(clinic.ids, gather({"CVC-ClinicDB": clinic}).groups(), strict=True))
+    assert groups["1"] == groups["2"] == groups["30"] != groups["60"]
+
+
 def test_judge_compares_whole_data_sets(stores: dict[str, Store]) -> None:
     parts = {name: [f"{name}/{id_}" for id_ in store.ids] for name, store in stores.items()}
     findings = judge(gather(stores), parts)
@@ -134,7 +160,8 @@ def test_shared_videos_are_a_leak_between_parts_only(tmp_path: Path) -> None:
     assert [f.verdict for f in findings] == ["ok", "ok", "LEAK"]
     assert leak.shared == (("CVC-ClinicDB sequence 1", "CVC-ClinicDB/1", "CVC-ClinicDB/9"),)
     assert (leak.first.sequences, leak.second.sequences) == (2, 1)
-    assert "all 1 sequences of test CVC-ClinicDB are in train CVC-ClinicDB too" in summary(findings, [])
+    sentence = "all 1 groups of test CVC-ClinicDB are in train CVC-ClinicDB too, such as CVC-ClinicDB sequence 1"
+    assert sentence in summary(findings, [])
     write_sequences(tmp_path / "s.csv", findings)
     assert (tmp_path / "s.csv").read_text().splitlines() == [
         "sequence,first_place,second_place",

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fpgm.data.catalog import hospital_of, sequence
+from fpgm.data.splits.dividing import Shares
 from fpgm.data.splits.duplicates import gather
 from fpgm.data.splits.hospitals import find_hospital, folds, hospitals
-from fpgm.data.splits.protocols import Shares, draw
+from fpgm.data.splits.protocols import draw
 from fpgm.data.splits.split import PARTS, Split, dataset_of, split_name
 from tests.data.making import own, public
 
@@ -146,7 +147,7 @@ def test_copies_of_unseen_images_leave_the_training_hospitals() -> None:
     stores["north"].dhash = (stores["phantom-a"].dhash[3], *stores["north"].dhash[1:])
     split = draw(stores, "hospitals", 0, leave_out="phantom-a")
     assert "north/0" not in {id_ for ids in split.parts().values() for id_ in ids}
-    assert "north: 1 images left out: they share a video or near duplicates with unseen data" in split.notes
+    assert "north: 1 images left out: they share a video, a group or near duplicates with unseen data" in split.notes
 
 
 def test_a_data_set_is_divided_alike_in_all_folds() -> None:

@@ -11,17 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpgm.data.catalog import CATALOG, sequence
+from fpgm.data.splits.dividing import FRACTIONS, Shares, parse_fractions, pick
 from fpgm.data.splits.duplicates import gather
-from fpgm.data.splits.protocols import (
-    FRACTIONS,
-    Shares,
-    _pick,
-    draw,
-    import_lists,
-    parse_fractions,
-    parse_lists,
-)
-from fpgm.data.splits.split import PARTS, Split, dataset_of
+from fpgm.data.splits.protocols import draw, import_lists, parse_lists, usual_protocol
+from fpgm.data.splits.split import PARTS, Split, dataset_of, split_folder, split_setting
 from tests.data.making import own, public
 
 IN_DOMAIN = ("Kvasir-SEG", "CVC-ClinicDB", "CVC-ColonDB", "ETIS-LaribPolypDB")
@@ -115,14 +108,71 @@ def test_labelled_sets_are_nested_and_leave_the_rest(small: int, large: int) -> 
 
 @pytest.mark.parametrize("spec", ["", "five", "-3", "5 %%", "%", "1.5", "1e2", "5%5", "101%", "100.1%"])
 def test_malformed_spec_is_refused(spec: str) -> None:
-    with pytest.raises(ValueError, match="such as 70 or 5%, not"):
+    with pytest.raises(ValueError, match="such as 70, 5% or all, not"):
         split_of(60).labeled(spec)
 
 
-@pytest.mark.parametrize(("spec", "count"), [("0", 0), ("1%", 0), ("41", 41), ("2.49%", 0)])
-def test_impossible_count_is_refused(spec: str, count: int) -> None:
-    with pytest.raises(ValueError, match=rf"are {count}, but train has 40 with masks; give 1 to 40"):
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("0", "that is none of the 40 train images with masks"),
+        ("2.49%", "that is none of the 40 train images with masks"),
+        ("41", "train has only 40 images with masks"),
+    ],
+)
+def test_impossible_count_is_refused(spec: str, told: str) -> None:
+    with pytest.raises(ValueError, match=f"^--labeled {spec}: {told}; give 1 to 40, or all$"):
         split_of(50, without_mask=10).labeled(spec)
+
+
+def test_all_is_every_mask() -> None:
+    split = split_of(50, without_mask=10)
+    assert split.labeled("all") == list(split.train[:40])
+    assert split.unlabeled("all") == list(split.train[40:])
+
+
+def test_labels_are_counted_and_described() -> None:
+    split = split_of(88, without_mask=60)
+    assert split.labels("all") == (28, 60, 0)
+    assert split.labels("all").describe("all") == "28 labelled, 60 unlabelled"
+    assert split.labels("20%") == (5, 83, 23)  # 20 % of 28 is 5.6
+    told = "5 labelled, 83 unlabelled; --labeled 20%: 23 masks are not used"
+    assert split.labels("20%").describe("20%") == told
+
+
+@pytest.mark.parametrize(
+    ("datasets", "usual"),
+    [(["clinic"], "all"), (["Kvasir-SEG"], "5%"), (["clinic", "Kvasir-SEG"], "5%"), (["phantom-a"], "5%")],
+)
+def test_convention_all_masks_are_used_of_ones_own_data_alone(datasets: list[str], usual: str) -> None:
+    train = tuple(f"{name}/{k}" for name in datasets for k in range(40))
+    split = Split(train, (), (), ("Kvasir-SEG/x",), "paper", 0)  # what is held out does not matter
+    assert split.usual_labeled == usual
+    assert split.labeled("auto") == split.labeled(usual)
+
+
+# Which split
+
+
+def test_a_split_is_found_by_name_by_path_or_as_the_only_one(tmp_path: Path) -> None:
+    store, own = tmp_path / "store", tmp_path / "elsewhere" / "mine"
+    with pytest.raises(FileNotFoundError, match="there is no store"):
+        split_folder(store)
+    store.mkdir()
+    with pytest.raises(FileNotFoundError, match="has no split yet: make one with `fpgm data split"):
+        split_folder(store)
+    split_of(4).save(store / "splits" / "paper-0")
+    split_of(5).save(own)
+    inside = store / "splits" / "paper-0"
+    assert split_folder(store) == split_folder(store, "paper-0") == split_folder(store, str(inside)) == inside
+    assert split_folder(store, str(own)) == own
+    assert split_setting(store, inside) == "paper-0"
+    assert split_setting(store, own) == str(own.resolve())
+    split_of(6).save(store / "splits" / "strict-0")
+    with pytest.raises(ValueError, match="several splits, choose one with --split: paper-0, strict-0"):
+        split_folder(store)
+    with pytest.raises(FileNotFoundError, match=r"no split papre-0: .* or one of paper-0, strict-0; paper-0 is near"):
+        split_folder(store, "papre-0")
 
 
 # Protocols
@@ -261,9 +311,61 @@ def test_groups_that_cannot_be_cut_are_said() -> None:
     assert any(note.startswith("no validation images") for note in split.notes)
 
 
+@pytest.mark.parametrize("fractions", [FRACTIONS, Shares(0.9, 0.05, 0.05)])
+@pytest.mark.parametrize("seed", range(3))
+def test_convention_ten_masks_are_enough_for_every_part(fractions: Shares, seed: int) -> None:
+    split = draw({"mine": own("mine", 10)}, "strict", seed, fractions=fractions)
+    train, validation, test, _ = counts(split, "mine")
+    assert (train, validation, test) == (7, 1, 2) if fractions == FRACTIONS else (8, 1, 1)
+    assert counts(draw({"mine": own("mine", 28)}, "strict", seed), "mine") == (19, 3, 6, 0)
+    assert counts(draw({"mine": own("mine", 9)}, "strict", seed, fractions=Shares(0.9, 0.05, 0.05)), "mine")[0] == 9
+
+
+def test_four_patients_give_every_part_one(seed: int = 0) -> None:
+    stores = {"mine": own("mine", 28)}
+    stores["mine"].groups = {str(k): f"p{k // 7}" for k in range(28)}  # 3 images would be nearer to none than to 7
+    split = draw(stores, "strict", seed)
+    assert counts(split, "mine") == (14, 7, 7, 0)
+    assert "mine: validation has 7 images instead of 3: groups are not cut" in split.notes
+
+
+def test_two_patients_cannot_give_every_part_one() -> None:
+    stores = {"mine": own("mine", 20)}
+    stores["mine"].groups = {str(k): f"p{k // 10}" for k in range(20)}
+    assert counts(draw(stores, "strict", 0), "mine") == (10, 0, 10, 0)
+
+
+# Patients
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_strict_cuts_no_given_group(seed: int) -> None:
+    stores = {"a": own("a", 60, {"0"}), "b": own("b", 60, seed=1)}
+    for store in stores.values():
+        store.groups = {str(k): f"patient {k // 4}" for k in range(60)}  # of the same names in both
+    split = draw(stores, "strict", seed)
+    part_of = {id_: part for part, ids in split.parts().items() for id_ in ids}
+    homes: dict[tuple[str, int], set[str]] = {}
+    for id_, part in part_of.items():
+        homes.setdefault((id_[0], int(id_[2:]) // 4), set()).add(part)
+    assert len(homes) == 30 and all(len(parts) == 1 for parts in homes.values())
+    pairs = [(homes["a", k], homes["b", k]) for k in range(15)]
+    assert any(first != second for first, second in pairs)  # equal names in two data sets are two patients
+
+
+def test_groups_are_ignored_at_random_and_said() -> None:
+    stores = {"mine": own("mine", 20)}
+    stores["mine"].groups = {"0": "p", "1": "p"}
+    assert usual_protocol(stores) == "strict"
+    note = "mine: the given groups are ignored; protocol strict keeps them together"
+    assert note in draw(stores, "paper", 0).notes
+    assert note not in draw(stores, "strict", 0).notes
+    assert usual_protocol({"mine": own("mine", 20)}) == "strict"
+
+
 @given(st.lists(st.integers(0, 9), max_size=9), st.integers(0, 30))
 def test_pick_is_as_near_as_any_choice(weights: list[int], target: int) -> None:
-    taken = _pick(weights, target)
+    taken = pick(weights, target)
     sums = [sum(w for w, take in zip(weights, t, strict=True) if take) for t in product((0, 1), repeat=len(weights))]
     reached = sum(w for w, take in zip(weights, taken, strict=True) if take)
     assert abs(reached - target) == min(abs(s - target) for s in sums)
@@ -314,7 +416,7 @@ def test_lists_are_taken_as_they_are(tmp_path: Path) -> None:
     assert split.notes == (
         "mine: 3 images left out: they are in no list",
         "rest: 2 images left out: they are in no list",
-        "no validation images, by which training would choose its best model",
+        "no validation images: training keeps its last weights",
     )
 
 

@@ -88,7 +88,7 @@ def test_convention_hospitals_weigh_equally_and_the_spread_is_over_seeds(two: li
         "5% labelled, protocol hospitals (split hospitals-*-0), preset mini, 100 iterations, 16 × 16 pixels.",
         "Unseen images: north 2, south 1.",
         "Missing: seed 1 of supervised on north, south.",
-        "Every image has a polyp, so there are no false alarms to count.",
+        "Every image has a polyp: false alarms are not measurable.",
     )
     assert table.name == "hospitals_5pct_hospitals-all-0_mini_100_16"
 
@@ -105,7 +105,7 @@ def test_records_hold_every_figure(two: list[Result]) -> None:
         "seeds": "0 1",
         "images": 3,
         "missed": 2,
-        "false_alarms": 0,
+        "false_alarms": None,
         "unseen": True,
     }
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from pathlib import Path, PurePosixPath
-from types import ModuleType
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from PIL import Image
 
 from fpgm.data.pictures import Refused
-from fpgm.serving.folders.inputs import Source, claims, digest, distinct, find_sources, open_frames
+from fpgm.serving.folders.inputs import Source, claims, distinct, find_sources, open_frames
 from tests.data.pictures import scan_bomb, tile_bomb
 
 SHADES = [0, 90, 180]
@@ -156,53 +153,12 @@ def test_what_is_no_picture_is_refused(content: bytes, tmp_path: Path) -> None:
         open_frames(tmp_path / "a.gif")
 
 
-class Capture:
-    """What OpenCV gives: frames in blue, green, red, then False."""
-
-    def __init__(self, path: str) -> None:
-        content = Path(path).read_text()
-        self.rest = [int(word) for word in content.split()]
-
-    def read(self) -> tuple[bool, NDArray[np.uint8] | None]:
-        if not self.rest:
-            return False, None
-        frame = np.zeros((4, 6, 3), np.uint8)
-        frame[..., 2] = self.rest.pop(0)
-        return True, frame
-
-    def release(self) -> None:
-        released.append(True)
-
-
-released: list[bool] = []
-
-
-def test_videos_are_read_by_opencv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = ModuleType("cv2")
-    module.VideoCapture = Capture  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "cv2", module)
-    (tmp_path / "film.MP4").write_text("10 20")
+def test_videos_move_and_are_refused_when_they_are_read(tmp_path: Path) -> None:
+    write(tmp_path, "film.MP4")
     moving, pictures = open_frames(tmp_path / "film.MP4")
-    assert moving and [picture.getpixel((0, 0)) for picture in pictures] == [(10, 0, 0), (20, 0, 0)]
-    (tmp_path / "film.avi").write_text("")
-    with pytest.raises(Refused, match="no frame can be decoded"):
-        next(open_frames(tmp_path / "film.avi").pictures)
-    assert released == [True, True]
-
-
-def test_without_opencv_a_video_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    write(tmp_path, "film.mkv")
-    with pytest.raises(Refused, match="pip install opencv-python-headless"):
-        next(open_frames(tmp_path / "film.mkv").pictures)
-
-
-def test_the_digest_is_that_of_the_whole_file(tmp_path: Path) -> None:
-    write(tmp_path, "empty")
-    assert digest(tmp_path / "empty").startswith("e3b0c44298fc1c14")  # SHA-256 of nothing
-    (tmp_path / "long").write_bytes(bytes(3 << 20))
-    (tmp_path / "longer").write_bytes(bytes(3 << 20) + b"1")
-    assert digest(tmp_path / "long") != digest(tmp_path / "longer")
+    assert moving
+    with pytest.raises(Refused):  # empty, or no OpenCV
+        next(pictures)
 
 
 @pytest.mark.parametrize(("data", "words"), [(scan_bomb(1000), "1000 scans"), (tile_bomb(46336), "46,336 x 46,336")])

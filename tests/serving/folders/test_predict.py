@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -239,3 +241,36 @@ def test_large_pictures_wait_in_smaller_numbers(tmp_path: Path, monkeypatch: pyt
         square(5, size=(30, 20)).save(tmp_path / "in" / f"{number}.png")  # 600 pixels each
     _, engine = predict(tmp_path / "in", tmp_path / "out")
     assert engine.batches == [2, 2]
+
+
+@pytest.mark.parametrize("place", ["masks/sub", "overlays/sub", "masks/a", "masks/sub/deep"])
+def test_a_link_out_of_the_results_at_any_depth_is_refused_and_nothing_is_written(
+    place: str, images: Path, tmp_path: Path
+) -> None:
+    (images / "sub" / "deep").mkdir()
+    square(4).save(images / "sub" / "deep" / "c.png")
+    out = tmp_path / "out"
+    predict(images, out)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.png").write_text("mine")
+    shutil.rmtree(out / place, ignore_errors=True)
+    (out / place).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=f"{place} is a link out of"):
+        predict(images, out, threshold=0.4)
+    assert [path.read_text() for path in (tmp_path / "elsewhere").iterdir()] == ["mine"]
+
+
+def test_links_within_the_results_are_followed(images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    predict(images, out)
+    (out / "masks" / "sub").rename(out / "masks" / "real")
+    (out / "masks" / "sub").symlink_to("real")
+    assert predict(images, out)[0].kept == 3
+
+
+def test_what_becomes_a_pipe_is_named_and_not_waited_for(images: Path, tmp_path: Path) -> None:
+    sources = find_sources([str(images)])
+    (images / "a.png").unlink()
+    os.mkfifo(images / "a.png")
+    summary = predict_files(Predictor(Red()), sources, tmp_path / "out")
+    assert summary.done == 2 and "is not a regular file" in summary.problems[0].reason

@@ -1,4 +1,4 @@
-"""``fpgm data audit``: duplicates and shared videos between data sets, or between the parts of a split."""
+"""``fpgm data audit``: duplicates, shared videos and patients between data sets, or between the parts of a split."""
 
 from __future__ import annotations
 
@@ -22,35 +22,37 @@ if TYPE_CHECKING:
     from fpgm.report.pages.audit import Section
 
 _COLOURS = {"ok": "green", "repeats": "yellow", "LEAK": "bold red"}
-_HEADER = ("between", "and", "exact pairs", "near pairs", "images", "shared sequences", "verdict")
+_HEADER = ("between", "and", "exact pairs", "near pairs", "images", "shared groups", "verdict")
 
 
-def audit(*, data: Path, split: Path | None = None, out: Path | None = None, json: bool = False) -> int:
-    """Look for duplicates and shared videos between data sets, or between the parts of a split.
+def audit(*, data: Path, split: str | None = None, out: Path | None = None, json: bool = False) -> int:
+    """Look for duplicates and shared groups, such as videos and patients, between data sets or the parts of a split.
 
     The exit code is 1 if there is a leak.
 
     Args:
         data: folder of prepared data sets.
-        split: folder of a split to audit; if not given, whole data sets are compared.
+        split: split to audit, by its name under STORE/splits or its path; if not given, whole data sets are compared.
         out: folder for pairs.csv, sequences.csv and index.html; if not given, "audit" in that of the split or data.
         json: print JSON for programs.
     """
     from fpgm.data.splits import audit as auditing
     from fpgm.data.splits.duplicates import gather
+    from fpgm.data.splits.split import split_folder
     from fpgm.data.store import open_stores
     from fpgm.files import write_text
     from fpgm.report.pages.audit import render
 
     stores = open_stores(data)
     parts = {name: [f"{name}/{id_}" for id_ in store.ids] for name, store in stores.items()}
-    if split:
-        stores, parts = _split_parts(stores, split)
+    audited = data if split is None else split_folder(data, split)
+    if split is not None:
+        stores, parts = _split_parts(stores, audited)
     evidence = gather(stores)
     overlaps = auditing.judge(evidence, parts)
     strangers = auditing.strangers(stores, {id_ for ids in parts.values() for id_ in ids})
-    folder = out or (split or data) / "audit"
-    title = f"Audit of {(split or data).resolve().name}: {sum(map(len, parts.values()))} images"
+    folder = out or audited / "audit"
+    title = f"Audit of {audited.resolve().name}: {sum(map(len, parts.values()))} images"
     auditing.write_pairs(folder / "pairs.csv", evidence, overlaps)
     auditing.write_sequences(folder / "sequences.csv", overlaps)
     rows, sections = [_cells(overlap) for overlap in overlaps], list(_sections(evidence, overlaps))
@@ -127,7 +129,7 @@ def _sections(evidence: Evidence, overlaps: Sequence[Overlap]) -> Iterator[Secti
         if total := len(overlap.shared):
             videos = [overlap.shared[k] for k in spread(total)]
             frames = [(video.first, video.second, video.sequence) for video in videos]
-            yield Section(f"Shared sequences: {between}", frames, total)
+            yield Section(f"Shared groups: {between}", frames, total)
 
 
 def _pictures(stores: Mapping[str, Store]) -> Callable[[str], NDArray[np.uint8]]:

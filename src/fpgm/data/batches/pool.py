@@ -68,6 +68,10 @@ class Pool:
         """Masks as uint8 (n, S, S) in {0, 1}."""
         return self._gather(indices, lambda store, lines: store.masks(lines))
 
+    def located(self) -> list[tuple[Store, int]]:
+        """The data set of each image, and its row there."""
+        return [(self._stores[store], int(row)) for store, row in self._places]
+
     def sha256(self) -> str:
         """Hash of the stored facts about the images, without pixels; other images of the same ids have another hash."""
         lines = [

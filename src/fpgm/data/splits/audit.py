@@ -1,10 +1,13 @@
-"""Leaks: duplicates and videos on both sides of a boundary between data sets, or between the parts of a split."""
+"""Leaks: duplicates and groups on both sides of a boundary between data sets, or between the parts of a split.
+
+A group is a video of the catalogue, or what the manifests give as one, such as a patient.
+"""
 
 from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -34,7 +37,7 @@ class Place(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """A video, and an image of it on either side."""
+    """A video or a given group, such as a patient, and an image of it on either side."""
 
     sequence: str
     first: str
@@ -43,7 +46,7 @@ class Shared(NamedTuple):
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: its images with a duplicate on the other side, its number of images and of videos."""
+    """One side of a comparison: its images with a duplicate on the other side, its number of images and of groups."""
 
     place: Place
     images: tuple[str, ...] = ()
@@ -53,7 +56,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Overlap:
-    """One place against another: the duplicates, exact ones and then the closest first, and the videos found in both.
+    """One place against another: the duplicates, exact ones and then the closest first, and the groups found in both.
 
     ``pairs`` (n, 4) has the rows of both images in the evidence, how many of 256 bits differ, and 1 if no pixel does.
     """
@@ -75,7 +78,7 @@ class Overlap:
 
     @property
     def verdict(self) -> Verdict:
-        """Within one part duplicates are repeats; between two, they and videos are a leak."""
+        """Within one part duplicates are repeats; between two, they and groups are a leak."""
         if not len(self.pairs) and not self.shared:
             return "ok"
         return "LEAK" if self.first.place.part != self.second.place.part else "repeats"
@@ -94,7 +97,7 @@ def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Overla
     """Compare every part with itself and with every other.
 
     Args:
-        evidence: duplicates and videos among all images.
+        evidence: duplicates, videos and given groups among all images.
         parts: the global ids of each part of a split, or of each data set. Images in no part are left out.
 
     Returns:
@@ -106,13 +109,14 @@ def judge(evidence: Evidence, parts: Mapping[str, Sequence[str]]) -> list[Overla
     places = sorted({place: None for place in names if place}, key=lambda place: rank[place.part])
     codes = {place: code for code, place in enumerate(places)}
     where = np.array([codes[place] if place else -1 for place in names], np.int64)
-    pairs, videos = _pairs(evidence, where), _videos(evidence, where, places)
+    belongs = evidence.names()
+    pairs, shared = _pairs(evidence, where), _shared(evidence, belongs, where, places)
     overlaps = []
-    for a, b in sorted(pairs.keys() | videos.keys()):
+    for a, b in sorted(pairs.keys() | shared.keys()):
         found = pairs.get((a, b), _NONE)
         ends = np.unique(found[:, :2])
-        sides = (_side(evidence, ends, where, places, code) for code in (a, b))
-        overlaps.append(Overlap(next(sides), next(sides), found, tuple(videos.get((a, b), ()))))
+        sides = (_side(evidence, belongs, ends, where, places, code) for code in (a, b))
+        overlaps.append(Overlap(next(sides), next(sides), found, tuple(shared.get((a, b), ()))))
     return _with_quiet(overlaps, rank)
 
 
@@ -133,17 +137,21 @@ def summary(overlaps: Sequence[Overlap], strangers: Sequence[Stranger]) -> list[
     """Describe the findings in sentences."""
     leaks = [overlap for overlap in overlaps if overlap.verdict == "LEAK"]
     lines = [f"LEAK across {len(leaks)} of these boundaries" if leaks else "clean: nothing crosses a boundary"]
-    for leak in leaks:
-        for side, other in ((leak.first, leak.second), (leak.second, leak.first)):
-            if len(side.images) == side.size:
-                lines.append(f"all {side.size} images of {side.place} are in {other.place} too: {_runs(other.images)}")
-        if 0 < leak.second.sequences == len(leak.shared):
-            lines.append(f"all {leak.second.sequences} sequences of {leak.second.place} are in {leak.first.place} too")
+    lines += [sentence for leak in leaks for sentence in _wholes(leak)]
     return lines + [
         f"warning: {len(group.ids)} images of {group.dataset} belong to {group.belongs_to}, which is not among these "
         f"data sets; a model trained on them has seen it: {_runs(group.ids)}"
         for group in strangers
     ]
+
+
+def describe_leaks(overlaps: Sequence[Overlap]) -> list[str]:
+    """Name what two parts, or two data sets of one part, share: a sentence each, for the notes of a split."""
+    lines = []
+    for found in overlaps:
+        if found.verdict != "ok" and found.first.place != found.second.place:
+            lines += list(_wholes(found)) or [f"{found.first.place} and {found.second.place} share {_count(found)}"]
+    return lines
 
 
 def write_pairs(path: Path, evidence: Evidence, overlaps: Sequence[Overlap]) -> None:
@@ -159,7 +167,7 @@ def write_pairs(path: Path, evidence: Evidence, overlaps: Sequence[Overlap]) -> 
 
 
 def write_sequences(path: Path, overlaps: Sequence[Overlap]) -> None:
-    """Write the videos on both sides of a boundary as CSV, a row per video and boundary."""
+    """Write the groups on both sides of a boundary as CSV, a row per group and boundary."""
     with atomic_path(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["sequence", "first_place", "second_place"])
@@ -181,12 +189,15 @@ def _pairs(evidence: Evidence, where: Indices) -> dict[tuple[int, int], Indices]
     return {(int(a), int(b)): rows for (a, b), rows in zip(keys, tables, strict=False)}  # no key: one empty table
 
 
-def _videos(evidence: Evidence, where: Indices, places: Sequence[Place]) -> dict[tuple[int, int], list[Shared]]:
-    """List the videos that are found in two different parts."""
+def _shared(
+    evidence: Evidence, belongs: Sequence[Sequence[str]], where: Indices, places: Sequence[Place]
+) -> dict[tuple[int, int], list[Shared]]:
+    """List the groups that are found in two different parts; ``belongs`` (N,) has the groups of each image."""
     homes: dict[str, dict[int, str]] = defaultdict(dict)
-    for id_, name, code in zip(evidence.ids, evidence.sequences, where.tolist(), strict=True):
-        if name and code >= 0:
-            homes[name].setdefault(code, id_)
+    for id_, names, code in zip(evidence.ids, belongs, where.tolist(), strict=True):
+        if code >= 0:
+            for name in names:
+                homes[name].setdefault(code, id_)
     found: dict[tuple[int, int], list[Shared]] = defaultdict(list)
     for name, images in homes.items():
         for a, b in combinations(sorted(images), 2):
@@ -195,12 +206,18 @@ def _videos(evidence: Evidence, where: Indices, places: Sequence[Place]) -> dict
     return found
 
 
-def _side(evidence: Evidence, ends: Indices, where: Indices, places: Sequence[Place], code: int) -> Side:
+def _side(
+    evidence: Evidence,
+    belongs: Sequence[Sequence[str]],
+    ends: Indices,
+    where: Indices,
+    places: Sequence[Place],
+    code: int,
+) -> Side:
     """Count what stands on one side, where ``ends`` are the rows of all images that have a duplicate."""
     here = np.nonzero(where == code)[0].tolist()
     images = tuple(evidence.ids[row] for row in ends[where[ends] == code])
-    videos = {evidence.sequences[row] for row in here} - {None}
-    return Side(places[code], images, len(here), len(videos))
+    return Side(places[code], images, len(here), len({name for row in here for name in belongs[row]}))
 
 
 def _with_quiet(overlaps: Sequence[Overlap], rank: Mapping[str, int]) -> list[Overlap]:
@@ -214,6 +231,25 @@ def _with_quiet(overlaps: Sequence[Overlap], rank: Mapping[str, int]) -> list[Ov
         return first != second, first, second
 
     return sorted([*overlaps, *silent], key=key)
+
+
+def _wholes(overlap: Overlap) -> Iterator[str]:
+    """Say where all images or all groups of one side are on the other too."""
+    for side, other in ((overlap.first, overlap.second), (overlap.second, overlap.first)):
+        if len(side.images) == side.size:
+            yield f"all {side.size} images of {side.place} are in {other.place} too: {_runs(other.images)}"
+    if 0 < overlap.second.sequences == len(overlap.shared):
+        example = overlap.shared[0].sequence
+        yield (
+            f"all {overlap.second.sequences} groups of {overlap.second.place} are in {overlap.first.place} too, "
+            f"such as {example}"
+        )
+
+
+def _count(overlap: Overlap) -> str:
+    """Count what two places share: ``2 groups and 3 pairs of near duplicates``."""
+    counts = {"groups": len(overlap.shared), "exact duplicates": overlap.exact, "near duplicates": overlap.near}
+    return " and ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
 def _runs(ids: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which images belong together: exact and near duplicates over all data sets, and frames of one video.
+"""Which images belong together: exact and near duplicates over all data sets, frames of one video, and given groups.
 
 Letters: N images over all data sets, P pairs. A pair of near duplicates has fingerprints at most ``NEAR`` bits apart
 and passes a pixel check on the stored pictures; of an exact one every stored pixel is the same. Crops, flips and turns
@@ -31,7 +31,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about N images: their videos, and P pairs of duplicates as rows of ``ids``."""
+    """What is known about N images: their videos and given groups, and P pairs of duplicates as rows of ``ids``."""
 
     ids: tuple[str, ...]
     sequences: tuple[str | None, ...]
@@ -39,12 +39,18 @@ class Evidence:
     second: Indices
     distance: Indices
     exact: NDArray[np.bool_]
+    given: tuple[str | None, ...] = ()  # groups such as patients, by the manifests; () if there are none
+
+    def names(self) -> list[list[str]]:
+        """Return what each image (N,) is a part of: its video and its given group, of those that are known."""
+        both = zip(self.sequences, self.given or [None] * len(self.ids), strict=True)
+        return [[name for name in pair if name] for pair in both]
 
     def groups(self) -> Indices:
-        """Number the images (N,) so that those linked by a video or by duplicates, however far, share a number."""
+        """Number the images (N,) so that those linked by a name or by duplicates, however far, share a number."""
         rows = defaultdict(list)
-        for row, name in enumerate(self.sequences):
-            if name:
+        for row, names in enumerate(self.names()):
+            for name in names:
                 rows[name].append(row)
         chains = [(a, b) for members in rows.values() for a, b in pairwise(members)]
         links = np.concatenate([np.stack([self.first, self.second], 1), np.array(chains, np.int64).reshape(-1, 2)])
@@ -54,7 +60,7 @@ class Evidence:
 
 
 def gather(stores: Mapping[str, Store]) -> Evidence:
-    """Look for duplicates and videos over all images of some data sets; each picture is read once at most."""
+    """Look for duplicates, videos and given groups in some data sets; each picture is read once at most."""
     ids = tuple(f"{name}/{id_}" for name, store in stores.items() for id_ in store.ids)
     hashes = [hash_ for store in stores.values() for hash_ in store.dhash]
     first, second, distance = fingerprint.close_pairs(fingerprint.pack(hashes))
@@ -64,7 +70,8 @@ def gather(stores: Mapping[str, Store]) -> Evidence:
     exact = (digests[i] == digests[j]).all(axis=1)
     keep = exact.copy()
     keep[~exact] = _likeness(thumbs, i[~exact], j[~exact]) >= LIKENESS
-    return Evidence(ids, _sequences(ids, hashes), first[keep], second[keep], distance[keep], exact[keep])
+    pairs = first[keep], second[keep], distance[keep], exact[keep]
+    return Evidence(ids, _sequences(ids, hashes), *pairs, given=_given_groups(stores))
 
 
 def _look(stores: Mapping[str, Store], rows: Indices) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -107,4 +114,13 @@ def _sequences(ids: Sequence[str], hashes: Sequence[str]) -> tuple[str | None, .
     return tuple(
         catalog.sequence(f"{public.dataset}/{public.id}" if public else id_)
         for id_, public in zip(ids, known, strict=True)
+    )
+
+
+def _given_groups(stores: Mapping[str, Store]) -> tuple[str | None, ...]:
+    """Name each image's group in its manifest, such as a patient; groups of two data sets are never the same."""
+    return tuple(
+        None if row.group is None else f"{name} group {row.group}"
+        for name, store in stores.items()
+        for row in store.manifest.images
     )

@@ -1,45 +1,52 @@
-"""How a split is drawn: protocols ``paper``, ``strict`` and ``hospitals``, and published lists.
+"""How a split is drawn: protocols ``paper``, ``strict``, ``hospitals``, ``given`` and ``pranet``, and published lists.
 
 ``paper`` divides every data set at random by the counts of Table 1. ``strict`` divides it by the same shares but keeps
-images together that share a video or are near duplicates, and leaves out those that share either with unseen data.
-``hospitals`` divides the data sets of all hospitals but one as ``strict`` does and keeps that one unseen, with all its
-data sets, whichever data sets the paper holds out. A data set whose images are frames of another one that is trained
-on (CVC-300 of CVC-ColonDB) is then in no part. All protocols divide a data set that is not in Table 1 by fractions.
-The division of a data set depends on other data sets only if they share such groups. Images without a mask are used
-only for training, unlabelled.
+images together that share a video or a group, such as a patient, or are near duplicates, and leaves out those that
+share any of these with unseen data. ``hospitals`` divides the data sets of all hospitals but one as ``strict`` does and
+keeps that one unseen, with all its data sets, whichever data sets the paper holds out. A data set whose images are
+frames of another one that is trained on (CVC-300 of CVC-ColonDB) is then in no part. These three divide a data set that
+is not in Table 1 by fractions. The division of a data set depends on other data sets only if they share such groups.
+Images without a mask are used only for training, unlabelled. ``given`` and ``pranet`` have modules of their own.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple
-
-import numpy as np
+from typing import Literal
 
 from fpgm.data.catalog import CATALOG, find
 from fpgm.data.names import abbreviate
+from fpgm.data.splits.dividing import (
+    FRACTIONS,
+    Parts,
+    Shares,
+    by_dataset,
+    describe_left_out,
+    deviations,
+    divide,
+    draw_generator,
+    finish,
+    linked,
+    masked_images,
+)
 from fpgm.data.splits.duplicates import gather
+from fpgm.data.splits.given import describe_ignored, draw_given, has_groups, held_out_sets, is_divided
 from fpgm.data.splits.hospitals import find_hospital, folds, hospitals
+from fpgm.data.splits.pranet import draw_pranet
 from fpgm.data.splits.split import PARTS, Split, dataset_of
 from fpgm.data.store import Store
 from fpgm.files import read_file
 
-Protocol = Literal["paper", "strict", "hospitals"]
+Protocol = Literal["paper", "strict", "hospitals", "given", "pranet"]
 Lists = dict[tuple[str, str], Path]
 
 
-class Shares(NamedTuple):
-    """Relative sizes of the parts of a data set: counts or fractions."""
-
-    train: float
-    validation: float
-    test: float
-
-
-FRACTIONS = Shares(0.7, 0.1, 0.2)
+def usual_protocol(stores: Mapping[str, Store], unseen: Sequence[str] = ()) -> Protocol:
+    """Choose a protocol: the given parts if there are some; ``paper`` for its data sets without groups; ``strict``."""
+    if is_divided(stores, unseen):
+        return "given"
+    return "strict" if any(map(has_groups, stores.values())) or not stores.keys() & CATALOG.keys() else "paper"
 
 
 def draw(
@@ -47,7 +54,7 @@ def draw(
     protocol: Protocol,
     seed: int,
     *,
-    fractions: Shares = FRACTIONS,
+    fractions: Shares | None = None,
     unseen: Sequence[str] = (),
     leave_out: str | None = None,
 ) -> Split:
@@ -55,33 +62,56 @@ def draw(
 
     Args:
         stores: the data sets.
-        protocol: ``paper``, ``strict`` or ``hospitals``.
+        protocol: ``paper``, ``strict``, ``hospitals``, ``given`` or ``pranet``.
         seed: 0 or more.
-        fractions: shares of train, validation and test for data sets that Table 1 does not divide.
-        unseen: data sets to hold out whole, besides those that the catalogue holds out; not with ``hospitals``.
+        fractions: shares of train, validation and test for data sets that Table 1 does not divide; `FRACTIONS` if not
+            given. ``pranet`` takes validation images from train only if they are given.
+        unseen: data sets to hold out whole, besides those that the catalogue holds out; not with ``hospitals`` and
+            ``pranet``.
         leave_out: name of a hospital, or of a data set of it, that ``hospitals`` keeps unseen.
     """
     _check(stores, seed, unseen)
-    hospital, notes = "", list[str]()
+    if protocol != "hospitals" and leave_out is not None:
+        raise ValueError(f"--leave-out is for protocol hospitals; protocol {protocol} holds out data sets by --unseen")
+    if protocol == "given":
+        return draw_given(stores, seed, fractions or FRACTIONS, unseen)
+    if protocol == "pranet":
+        if unseen:
+            raise ValueError("protocol pranet has unseen data sets of its own: omit --unseen")
+        return draw_pranet(stores, seed, fractions)
+    return _draw_by_shares(stores, protocol, seed, fractions or FRACTIONS, unseen, leave_out)
+
+
+def _draw_by_shares(
+    stores: Mapping[str, Store],
+    protocol: Protocol,
+    seed: int,
+    fractions: Shares,
+    unseen: Sequence[str],
+    leave_out: str | None,
+) -> Split:
+    """Divide each data set by the counts of Table 1 or by fractions."""
+    hospital, notes = "", describe_ignored(stores, groups=protocol == "paper")
     if protocol == "hospitals":
         hospital = _left_out_hospital(stores, leave_out, unseen)
         held_out = set(hospitals(stores)[hospital])
-        stores, notes = _without_copies(stores, held_out)
-    elif leave_out is not None:
-        raise ValueError(f"--leave-out is for protocol hospitals; protocol {protocol} holds out data sets by --unseen")
+        stores, copies = _without_copies(stores, held_out)
+        notes += copies
     else:
-        held_out = {name for name in stores if name in unseen or (name in CATALOG and CATALOG[name].role == "unseen")}
-    masked = _masked(stores)
-    parts: dict[str, list[str]] = {part: [] for part in PARTS}
+        held_out = held_out_sets(stores, unseen)
+    masked = masked_images(stores)
+    parts: Parts = {part: [] for part in PARTS}
     parts["unseen"] = [id_ for id_, has_mask in masked.items() if has_mask and dataset_of(id_) in held_out]
-    for name, blocks in _blocks(_groups(stores, protocol), held_out).items():
+    groups = [[id_] for id_ in masked] if protocol == "paper" else linked(gather(stores))
+    usable = [group for group in groups if not set(map(dataset_of, group)) & held_out]
+    for name, blocks in by_dataset(usable).items():
         shares = _table1(name) or fractions
-        divided = _divide(blocks, masked, shares, _generator(seed, name))
-        notes += [f"{name}: {note}" for note in _deviations(divided, masked, shares)]
+        divided = divide(blocks, masked, shares, draw_generator(seed, name))
+        notes += [f"{name}: {note}" for note in deviations(divided, masked, shares)]
         for part, ids in divided.items():
             parts[part] += ids
-    notes += _left_out(parts, masked, "they share a video or near duplicates with unseen data")
-    return _finish(parts, protocol, seed, masked, notes, hospital)
+    notes += describe_left_out(parts, masked, "they share a video, a group or near duplicates with unseen data")
+    return finish(parts, protocol, seed, masked, notes, hospital)
 
 
 def import_lists(
@@ -105,18 +135,18 @@ def import_lists(
         unseen: data sets to hold out whole.
     """
     _check(stores, seed, [*unseen, *(name for name, _ in lists)])
-    masked = _masked(stores)
-    parts: dict[str, list[str]] = {part: [] for part in PARTS}
+    masked = masked_images(stores)
+    parts: Parts = {part: [] for part in PARTS}
     parts["unseen"] = [id_ for id_, has_mask in masked.items() if has_mask and dataset_of(id_) in unseen]
     for (name, part), path in lists.items():
         ids = _read_list(stores[name], path)
         if part == "train" and fractions and (name, "validation") not in lists:
             shares = fractions._replace(test=0)
-            divided = _divide([[id_] for id_ in ids], masked, shares, _generator(seed, name))
+            divided = divide([[id_] for id_ in ids], masked, shares, draw_generator(seed, name))
             parts["validation"] += divided["validation"]
             ids = divided["train"]
         parts[part] += ids
-    return _finish(parts, "imported", seed, masked, _left_out(parts, masked, "they are in no list"))
+    return finish(parts, "imported", seed, masked, describe_left_out(parts, masked, "they are in no list"))
 
 
 def parse_lists(options: Sequence[str]) -> Lists:
@@ -140,16 +170,6 @@ def parse_lists(options: Sequence[str]) -> Lists:
 def parse_names(names: Sequence[str]) -> list[str]:
     """Return the catalogue's keys of data sets given by name or alias; other names stay."""
     return [known.key if (known := find(name)) else name for name in names]
-
-
-def parse_fractions(values: Sequence[float]) -> Shares:
-    """Check three fractions for train, validation and test."""
-    if len(values) != 3 or min(values) < 0 or values[0] == 0 or not abs(sum(values) - 1) < 1e-6:
-        raise ValueError(
-            "fractions are three numbers for train, validation and test that add up to 1, such as 0.7 0.1 0.2; "
-            f"got {' '.join(map(str, values))}"
-        )
-    return Shares(*values)
 
 
 def _check(stores: Mapping[str, Store], seed: int, names: Sequence[str]) -> None:
@@ -186,101 +206,10 @@ def _without_copies(stores: Mapping[str, Store], held_out: set[str]) -> tuple[di
     return {name: store for name, store in stores.items() if name not in copies}, notes
 
 
-def _masked(stores: Mapping[str, Store]) -> dict[str, bool]:
-    """List all images, in order, and whether they have a mask."""
-    return {
-        f"{name}/{id_}": bool(has_mask)
-        for name, store in stores.items()
-        for id_, has_mask in zip(store.ids, store.has_mask, strict=True)
-    }
-
-
 def _table1(name: str) -> Shares | None:
     """Return the counts of a data set that the paper divides."""
     counts = CATALOG[name].counts if name in CATALOG else None
     return Shares(*counts[1:]) if counts and counts.train else None
-
-
-def _groups(stores: Mapping[str, Store], protocol: Protocol) -> list[list[str]]:
-    """Gather the images that must stay together: each alone, or by video and near duplicates."""
-    if protocol == "paper":
-        return [[id_] for id_ in _masked(stores)]
-    evidence = gather(stores)
-    members: dict[int, list[str]] = defaultdict(list)
-    for id_, group in zip(evidence.ids, evidence.groups(), strict=True):
-        members[int(group)].append(id_)
-    return list(members.values())
-
-
-def _blocks(groups: Sequence[list[str]], held_out: set[str]) -> dict[str, list[list[str]]]:
-    """Give each group that touches no unseen data to the data set most of its images are from."""
-    blocks: dict[str, list[list[str]]] = defaultdict(list)
-    for group in groups:
-        datasets = Counter(map(dataset_of, group))
-        if not datasets.keys() & held_out:
-            blocks[datasets.most_common(1)[0][0]].append(group)
-    return blocks
-
-
-def _divide(
-    blocks: Sequence[list[str]], masked: Mapping[str, bool], shares: Shares, generator: np.random.Generator
-) -> dict[str, list[str]]:
-    """Divide blocks at random into parts whose images with masks come as close to their shares as blocks allow."""
-    rest = [blocks[k] for k in generator.permutation(len(blocks))]
-    aims = _aims(sum(masked[id_] for block in blocks for id_ in block), shares)
-    parts = {}
-    for part in ("test", "validation"):
-        taken = _pick([sum(masked[id_] for id_ in block) for block in rest], aims[part])
-        parts[part] = [id_ for block, take in zip(rest, taken, strict=True) if take for id_ in block if masked[id_]]
-        rest = [block for block, take in zip(rest, taken, strict=True) if not take]
-    return parts | {"train": [id_ for block in rest for id_ in block]}
-
-
-def _aims(total: int, shares: Shares) -> dict[str, int]:
-    """Scale the shares to `total` images."""
-    validation, test = (round(total * share / sum(shares)) for share in shares[1:])
-    return {"train": total - validation - test, "validation": validation, "test": test}
-
-
-def _pick(weights: Sequence[int], target: int) -> list[bool]:
-    """Choose weights whose sum is nearest to the target, the smaller of two, and among equals early weights.
-
-    Subset sums by dynamic programming; bit s of ``reach[k]`` is set where the first k weights can add up to s.
-    Sums above twice the target are worse than taking nothing.
-    """
-    within = (1 << 2 * target + 1) - 1
-    reach = [1]
-    for weight in weights:
-        reach.append((reach[-1] | reach[-1] << weight) & within)
-    left = min((s for s in range(2 * target + 1) if reach[-1] >> s & 1), key=lambda s: (abs(s - target), s))
-    taken = []
-    for k in reversed(range(len(weights))):
-        taken.append(not reach[k] >> left & 1)
-        left -= weights[k] * taken[-1]
-    return taken[::-1]
-
-
-def _deviations(divided: Mapping[str, Sequence[str]], masked: Mapping[str, bool], shares: Shares) -> list[str]:
-    """Say where the counts are not those of Table 1 or of the fractions."""
-    counts = {part: sum(masked[id_] for id_ in ids) for part, ids in divided.items()}
-    total = sum(counts.values())
-    scaled = [f"Table 1's counts are scaled to {total} images"] if sum(shares) > 1.5 and sum(shares) != total else []
-    aims = _aims(total, shares)
-    return scaled + [
-        f"{part} has {counts[part]} images instead of {aims[part]}: groups are not cut"
-        for part in ("train", "validation", "test")
-        if counts[part] != aims[part]
-    ]
-
-
-def _left_out(parts: Mapping[str, Sequence[str]], masked: Mapping[str, bool], reason: str) -> list[str]:
-    """Count the images that are in no part."""
-    gone = masked.keys() - {id_ for ids in parts.values() for id_ in ids}
-    count = Counter((dataset_of(id_), masked[id_]) for id_ in gone)
-    return [
-        f"{name}: {n} images left out: {reason}" if has_mask else f"{name}: {n} images without a mask left out"
-        for (name, has_mask), n in sorted(count.items())
-    ]
 
 
 def _read_list(store: Store, path: Path) -> list[str]:
@@ -298,43 +227,3 @@ def _read_list(store: Store, path: Path) -> list[str]:
             "a list holds one file stem per line"
         )
     return [f"{store.name}/{id_}" for id_ in ids]
-
-
-def _finish(
-    parts: Mapping[str, Sequence[str]],
-    protocol: str,
-    seed: int,
-    masked: Mapping[str, bool],
-    notes: Sequence[str],
-    left_out: str = "",
-) -> Split:
-    """Put train in random order, images without a mask last, and the other parts in the order of the store."""
-    if bare := [id_ for part in PARTS[1:] for id_ in parts[part] if not masked[id_]]:
-        raise ValueError(
-            f"{abbreviate(bare)}: without a mask, so not for validation, test or unseen; put them in train"
-        )
-    rank = {id_: k for k, id_ in enumerate(masked)}
-    train = sorted(parts["train"])
-    train = [train[k] for k in _generator(seed, "train").permutation(len(train))]
-    train.sort(key=lambda id_: not masked[id_])
-    without_mask = sum(not masked[id_] for id_ in train)
-    if without_mask == len(train):
-        raise ValueError(
-            "no image with a mask is left to train on; hold out less, or add data with `fpgm data prepare`"
-        )
-    if not parts["validation"]:
-        notes = [*notes, "no validation images, by which training would choose its best model"]
-    others = {part: tuple(sorted(parts[part], key=rank.__getitem__)) for part in PARTS[1:]}
-    return Split(
-        tuple(train),
-        **others,
-        protocol=protocol,
-        seed=seed,
-        without_mask=without_mask,
-        notes=tuple(notes),
-        left_out=left_out,
-    )
-
-
-def _generator(seed: int, name: str) -> np.random.Generator:
-    return np.random.default_rng([seed, zlib.crc32(name.encode())])

@@ -10,8 +10,10 @@ import hashlib
 import re
 from collections import Counter
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,6 +27,23 @@ PARTS = ("train", "validation", "test", "unseen")
 # The paper calls 70, 140 and 280 of its 1,430 training images 5, 10 and 20 %; they are that of 1,400.
 _PAPER_POOL = 1430
 _PAPER_LABELED = {Fraction(5): 70, Fraction(10): 140, Fraction(20): 280}
+
+
+ALL, AUTO = "all", "auto"  # every mask of train; the usual share, by `Split.usual_labeled`
+_PAPER_SHARE = "5%"
+
+
+class Labels(NamedTuple):
+    """What a training may learn from: numbers of labelled and unlabelled images, and of masks that are not used."""
+
+    labeled: int
+    unlabeled: int
+    unused: int
+
+    def describe(self, spec: str) -> str:
+        """Write the numbers in a line: ``5 labelled, 83 unlabelled; --labeled 20%: 23 masks are not used``."""
+        told = f"; --labeled {spec}: {self.unused} masks are not used" if self.unused else ""
+        return f"{self.labeled} labelled, {self.unlabeled} unlabelled{told}"
 
 
 class Card(BaseModel):
@@ -83,10 +102,19 @@ class Split:
         """Return a hash of the train list, by which a model knows the split it was trained with."""
         return _sha256("\n".join(self.train))
 
-    def labeled(self, spec: str | int) -> list[str]:
-        """Return the labelled set: ``"70"`` images or ``"5%"`` of the train images that have masks.
+    @property
+    def usual_labeled(self) -> str:
+        """Return how many masks are used if nobody says: the paper's share of its data sets and of the phantom's.
 
-        Larger sets contain smaller ones. Percentages are rounded down, apart from the paper's own three.
+        Of one's own data all masks are used.
+        """
+        return _PAPER_SHARE if any(dataset_of(id_) in CATALOG for id_ in self.train) else ALL
+
+    def labeled(self, spec: str | int) -> list[str]:
+        """Return the labelled set: ``"70"`` images, ``"5%"`` or ``"all"`` of the train images that have masks.
+
+        Larger sets contain smaller ones. Percentages are rounded down, apart from the paper's own three. ``"auto"`` is
+        `usual_labeled`.
         """
         return list(self.train[: self._labeled_count(str(spec).strip())])
 
@@ -94,19 +122,31 @@ class Split:
         """Return the rest of train."""
         return list(self.train[len(self.labeled(spec)) :])
 
+    def labels(self, spec: str | int) -> Labels:
+        """Count what a training with this labelled set learns from."""
+        labeled = len(self.labeled(spec))
+        return Labels(labeled, len(self.train) - labeled, len(self.train) - self.without_mask - labeled)
+
     def _labeled_count(self, spec: str) -> int:
-        percent = re.fullmatch(r"([0-9]+(\.[0-9]+)?)%", spec)
-        if not (percent and Fraction(percent[1]) <= 100) and not re.fullmatch("[0-9]+", spec):
-            raise ValueError(f"labelled images are given as a number or a percentage such as 70 or 5%, not {spec!r}")
+        spec = self.usual_labeled if spec == AUTO else spec
         pool = len(self.train) - self.without_mask
-        if percent:
+        percent = re.fullmatch(r"([0-9]+(\.[0-9]+)?)%", spec)
+        if spec == ALL:
+            count = pool
+        elif percent and Fraction(percent[1]) <= 100:
             count = Fraction(percent[1]) * pool // 100
             if pool == _PAPER_POOL:
                 count = _PAPER_LABELED.get(Fraction(percent[1]), count)
-        else:
+        elif re.fullmatch("[0-9]+", spec):
             count = int(spec)
+        else:
+            raise ValueError(f"--labeled takes a number, a percentage or all, such as 70, 5% or all, not {spec!r}")
         if not 1 <= count <= pool:
-            raise ValueError(f"{spec} labelled images are {count}, but train has {pool} with masks; give 1 to {pool}")
+            few, many = (
+                f"that is none of the {pool} train images with masks",
+                f"train has only {pool} images with masks",
+            )
+            raise ValueError(f"--labeled {spec}: {few if count < 1 else many}; give 1 to {pool}, or all")
         return count
 
     def save(self, folder: Path) -> None:
@@ -152,6 +192,42 @@ class Split:
             notes=tuple(card.notes),
             left_out=card.left_out,
         )
+
+
+def split_folder(store: Path, given: str | Path | None = None) -> Path:
+    """Return the folder of a split: of the name or path that a user gave, or of the only split of the store.
+
+    Args:
+        store: folder of prepared data sets.
+        given: name of a folder under STORE/splits, or the path of a split's folder; None for the only one.
+    """
+    if not store.is_dir():
+        raise FileNotFoundError(
+            f"there is no store {store}: make it with `fpgm data prepare --root RAW --out {store}`, "
+            f"or with drawn images with `fpgm data synth --out {store}`"
+        )
+    names = sorted(path.parent.name for path in (store / "splits").glob("*/split.json"))
+    if given is None:
+        if len(names) > 1:
+            raise ValueError(f"{store} has several splits, choose one with --split: {', '.join(names)}")
+        given = names[0] if names else None
+    for folder in (store / "splits" / given, Path(given)) if given is not None else ():
+        if (folder / "split.json").is_file():
+            return folder
+    if not names:
+        told = "no split yet" if given is None else f"no split {given}, nor any other"
+        raise FileNotFoundError(f"{store} has {told}: make one with `fpgm data split --data {store}`")
+    near = get_close_matches(Path(given or "").name, names, n=1)
+    raise FileNotFoundError(
+        f"there is no split {given}: --split takes a folder with a split.json, or one of "
+        f"{', '.join(names)}{f'; {near[0]} is near' if near else ''}"
+    )
+
+
+def split_setting(store: Path, folder: Path) -> str:
+    """Return how the settings of a run name a split: by its name in the store, or by its whole path elsewhere."""
+    folder = folder.resolve()
+    return folder.name if folder.parent == (store / "splits").resolve() else str(folder)
 
 
 def split_name(protocol: str, seed: int, left_out: str = "") -> str:

@@ -10,9 +10,12 @@ from fpgm.files import write_text
 from fpgm.report.pages.html import document, figure
 from fpgm.report.plots.curves import POINTS, curves_figure, gamma_figure
 from fpgm.report.plots.panels import collect, panel_figure
+from fpgm.report.plots.reliability import collect_reliability, reliability_figure
 from fpgm.report.reading.groups import Group, grouped, labels
 from fpgm.report.reading.paper import CAUTION, SHARES
 from fpgm.report.reading.studies import Study, studies
+from fpgm.report.tables.detection import READING as DETECTION
+from fpgm.report.tables.detection import detection_table
 from fpgm.report.tables.formats import Cell, Line, Table, html, join, prose, texts
 from fpgm.report.tables.hospitals import READING as HOSPITALS
 from fpgm.report.tables.hospitals import HospitalStudy, hospital_significance, hospital_studies, hospital_table
@@ -61,7 +64,7 @@ def write_report(
         _section(number, group, own, out) for number, (group, own) in enumerate(zip(groups, made, strict=True))
     ]
     reading = [*READING, *([CAUTION] if any(group.is_papers for group in groups) else [])]
-    reading += [*(HOSPITALS if hospitals else ()), *TESTS]
+    reading += [*(HOSPITALS if hospitals else ()), *TESTS, *DETECTION]
     page = document(
         title,
         *(f"<p>{escape(fact)}</p>" for fact in facts),
@@ -156,7 +159,25 @@ def _study(group: Group, study: Study, out: Path) -> Iterator[str]:
         opened=study.name == "main",
     )
     if study.name == "main":
+        yield from _polyps(group, study, out)
         yield from _panels(group, study, out)
+
+
+def _polyps(group: Group, study: Study, out: Path) -> Iterator[str]:
+    """Missed polyps and false alarms by size, and reliability curves."""
+    for unseen in (False, True):
+        if table := detection_table(group, study, unseen=unseen):
+            yield f"<h3>{escape(table.title)}</h3>{_written(table, out)}"
+    if curves := collect_reliability(group, study):
+        path = out / "figures" / f"reliability_{group.setting.slug}.png"
+        reliability_figure(curves, path)
+        yield f"<h3>Reliability of the probabilities, {escape(group.setting.labeled)} labelled</h3>"
+        yield _picture(
+            path,
+            "Share of pixels that are foreground against the foreground probability they were given, in 15 bins of "
+            "equal width, all seeds together; on the dotted line both are equal. Above each panel the expected "
+            f"calibration error of the rows in their order. {group.setting.sentence}.",
+        )
 
 
 def _panels(group: Group, study: Study, out: Path) -> Iterator[str]:

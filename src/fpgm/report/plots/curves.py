@@ -16,7 +16,7 @@ from fpgm.report.reading.studies import Study
 from fpgm.report.tables.score_table import measure
 
 POINTS = 100  # of a loss curve: what is logged more often is averaged
-_COLOURS = [
+COLOURS = [
     colormaps["tab20"](place) for place in (*range(0, 20, 2), *range(1, 20, 2))
 ]  # strong ones first: the paper's method is last
 Rows = Sequence[Mapping[str, str]]  # of a metrics.csv
@@ -32,7 +32,7 @@ def curves_figure(runs: Mapping[str, Sequence[Rows]], path: Path) -> None:
     picture = Figure(figsize=(9.5, 3.4 + 0.16 * max(0, len(runs) - 12)), layout="constrained")
     panels = picture.subplots(1, 2)
     for number, (name, seeds) in zip(reversed(range(len(runs))), runs.items(), strict=True):
-        style = {"color": _COLOURS[number % 20], "linestyle": ("-", "--")[number // 10 % 2]}
+        style = {"color": COLOURS[number % 20], "linestyle": ("-", "--")[number // 10 % 2]}
         for seed, rows in enumerate(seeds):
             for axis, column, points in zip(panels, ("sup", "val_dice"), (POINTS, 0), strict=True):
                 steps, values = _thinned(rows, column, points)

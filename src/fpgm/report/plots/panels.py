@@ -138,7 +138,8 @@ def _of_dataset(rows: Mapping[str, Row], dataset: str) -> list[Panel]:
     order = sorted(scores.ids)
     chosen = list(dict.fromkeys(order[(2 * k + 1) * len(order) // (2 * SHOWN)] for k in range(SHOWN)))
     result = next(result for result in some.results if result.seed == seed)
-    images, truth = read_images(Path(result.config["data"]["store"]), dataset, chosen)
+    store = result.stores.get(dataset) or Path(result.config["data"]["store"])
+    images, truth = read_images(store, dataset, chosen)
     found = {name: _found(row, dataset, chosen, truth) for name, row in rows.items()}
     return [
         Panel(id_, image, true, {name: masks[place] for name, masks in found.items()})
@@ -150,7 +151,7 @@ def _found(row: Row, dataset: str, ids: Sequence[str], truth: Mask) -> list[tupl
     """Masks and Dice of a row's first seed, if store and masks are those that were scored."""
     result = next(result for result in row.results if dataset in result.scores)
     scores = result.scores[dataset]
-    masks = read_masks(result.folder, dataset, result.size)
+    masks = read_masks(result.folder, dataset, result.size, len(scores.ids))
     places = [scores.ids.index(id_) for id_ in ids]
     for place, true in zip(places, truth, strict=True):
         counts = scores.values["predicted"][place], scores.values["true"][place]

@@ -144,14 +144,19 @@ class Group:
         """Whether the paper has such runs: of its data sets, with no hospital left out."""
         return not self.left_out and bool({*self.datasets(unseen=False), *self.datasets(unseen=True)} & DATASETS.keys())
 
-    def datasets(self, *, unseen: bool) -> list[str]:
-        """Return the data sets that some row was scored on, in the paper's order."""
+    def datasets(self, *, unseen: bool, later: bool = True) -> list[str]:
+        """Return the data sets that some row was scored on, in the paper's order.
+
+        Args:
+            unseen: the unseen ones, or those with test images.
+            later: also those that came after the training.
+        """
         found = {
             name
             for row in self.rows
             for result in row.results
             for name, scores in result.scores.items()
-            if scores.unseen == unseen
+            if scores.unseen == unseen and (later or not scores.after_training)
         }
         return sorted(found, key=lambda name: (rank(name, DATASETS), name))
 

@@ -18,7 +18,7 @@ from fpgm.report.tables.formats import Cell, Line, Table, join
 from fpgm.report.tables.score_table import ABSENT, CHOICE, NAMES, Figure, is_best, missed_of_all, notice, summed_up
 from fpgm.report.tables.significance import READING as TESTS
 from fpgm.report.tables.significance import comparison, comparison_table, corrected
-from fpgm.runs.scores import Scores, false_alarms, missed, pooled
+from fpgm.runs.scores import Scores, false_alarms, missed, pooled, without_polyp
 
 BySeed = Mapping[int, Scores]
 MEAN, SEEN = "mean over unseen hospitals", "seen hospitals, test images"
@@ -91,7 +91,7 @@ class Column(NamedTuple):
 
 def counted(fold: Group, *, unseen: bool) -> list[str]:
     """Return the data sets of a fold without those whose images are frames of another one that is there."""
-    datasets = fold.datasets(unseen=unseen)
+    datasets = fold.datasets(unseen=unseen, later=False)
     return [name for name in datasets if COPIES.get(name) not in datasets]
 
 
@@ -183,7 +183,7 @@ def _study(folds: Sequence[tuple[Group, Study]], notes: Sequence[str]) -> Hospit
 
 def _ranks(fold: Group) -> list[int]:
     """Places of the unseen data sets in the paper's order."""
-    return [rank(name, DATASETS) for name in fold.datasets(unseen=True)] or [len(DATASETS)]
+    return [rank(name, DATASETS) for name in fold.datasets(unseen=True, later=False)] or [len(DATASETS)]
 
 
 def _columns(study: HospitalStudy, row: HospitalRow) -> list[Column]:
@@ -219,13 +219,19 @@ def _across(by_fold: Sequence[BySeed]) -> Figure:
 
 
 def _without_polyp(by_seed: BySeed) -> int:
-    return sum(int((one.values["true"] == 0).sum()) for one in by_seed.values())
+    return sum(map(without_polyp, by_seed.values()))
+
+
+def _alarms(by_seed: BySeed) -> int | None:
+    """Count false alarms of all seeds together; None where every image has a polyp."""
+    known = [count for one in by_seed.values() if (count := false_alarms(one)) is not None]
+    return sum(known) if known else None
 
 
 def _alarms_of_all(by_seed: BySeed) -> str:
     """Write false alarms / images without a polyp, of all seeds together."""
-    images = _without_polyp(by_seed)
-    return f"{sum(map(false_alarms, by_seed.values()))}/{images}" if images else ABSENT
+    alarms = _alarms(by_seed)
+    return ABSENT if alarms is None else f"{alarms}/{_without_polyp(by_seed)}"
 
 
 def _seeds(columns: Sequence[Column]) -> str:
@@ -245,21 +251,21 @@ def _facts(study: HospitalStudy, made: Mapping[str, Sequence[Column]], alarms: b
         names = counted(fold, unseen=True)
         told = join([f"{name} {_images(study, fold, name)}" for name in names])
         images.append(told if names == [fold.left_out] else f"{fold.left_out} ({told})")
-        copies += [name for name in fold.datasets(unseen=True) if name not in names]
+        copies += [name for name in fold.datasets(unseen=True, later=False) if name not in names]
     return [
         f"{study.setting.sentence}.",
         f"Unseen images: {join(images)}.",
         *(f"{name} is not counted here: its images are frames of {COPIES[name]}." for name in copies),
         _missing(study, made),
         *study.notes,
-        *([] if alarms else ["Every image has a polyp, so there are no false alarms to count."]),
+        *([] if alarms else ["Every image has a polyp: false alarms are not measurable."]),
     ]
 
 
 def _missing(study: HospitalStudy, made: Mapping[str, Sequence[Column]]) -> str:
     """Say which folds, rows and seeds are not there."""
     seen = dict.fromkeys(name for fold in study.folds for name in fold.datasets(unseen=False))
-    unseen = {name for fold in study.folds for name in fold.datasets(unseen=True)}
+    unseen = {name for fold in study.folds for name in fold.datasets(unseen=True, later=False)}
     absent = [name for name in seen if name not in unseen]
     parts = [f"no run that leaves out the hospital of {join(absent)}"] if absent else []
     seeds = sorted({seed for columns in made.values() for column in columns for seed in column.scores})
@@ -290,6 +296,6 @@ def _record(study: HospitalStudy, row: HospitalRow, column: Column) -> dict[str,
         "sd": column.dice.sd,
         "sd_over": column.dice.over,
         "missed": sum(map(missed, every)),
-        "false_alarms": sum(map(false_alarms, every)),
+        "false_alarms": _alarms(column.scores),
         "without_polyp": _without_polyp(column.scores),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,7 +106,7 @@ def score_table(group: Group, study: Study, *, unseen: bool) -> Table | None:
         lines=tuple(lines),
         facts=tuple(_facts(group, study, datasets, unseen, bool(theirs))),
         reading=(*notice(group), *READING, *([CAUTION] if theirs else [])),
-        heads=(("", 2), *((f"{name} (unseen)" if unseen else name, 5) for name in datasets)),
+        heads=(("", 2), *((_any_scores(study, name).label(name), 5) for name in datasets)),
         left=2,
         records=tuple(_records(group, study, datasets, unseen, figures)),
     )
@@ -216,13 +216,14 @@ def _facts(group: Group, study: Study, datasets: Sequence[str], unseen: bool, be
     facts = [f"{setting.sentence}; {told}."]
     facts.append(f"Images: {join([f'{name} {count}' for name, count in images.items()])}.")
     facts.append(missing_cells(group, study, datasets, unseen))
+    facts += _later_facts(study, datasets)
     if beside and setting.size != SIZE:
         facts.append(
             f"Do not compare our HD95 and ASD with the paper's: ours are in pixels of {setting.size} × {setting.size}, "
             f"the paper's in pixels of {SIZE} × {SIZE}."
         )
     alarms = sum(
-        false_alarms(scores)
+        false_alarms(scores) or 0
         for entry in study.entries
         for name in datasets
         for scores in entry.row.scores(name).values()
@@ -232,7 +233,25 @@ def _facts(group: Group, study: Study, datasets: Sequence[str], unseen: bool, be
 
 def _any_ids(study: Study, dataset: str) -> tuple[str, ...]:
     """The images of a data set, which are the same in all rows."""
-    return next((one.ids for entry in study.entries for one in entry.row.scores(dataset).values()), ())
+    return _any_scores(study, dataset).ids
+
+
+def _any_scores(study: Study, dataset: str) -> Scores:
+    """The scores of a data set in the first row that has any; its images are the same in all rows."""
+    every = (one for entry in study.entries for one in entry.row.scores(dataset).values())
+    return next(every, Scores((), {}, unseen=False))
+
+
+def _later_facts(study: Study, datasets: Sequence[str]) -> Iterator[str]:
+    """Say which data sets came after the training, and how far they resemble its images."""
+    for name in datasets:
+        every = [one for entry in study.entries for one in entry.row.scores(name).values() if one.after_training]
+        near = [one.near_duplicates for one in every]
+        if any(one is None for one in near):
+            yield f"{name} came after the training; its images were not compared with those of the training."
+        elif every:
+            most = max(len(one or ()) for one in near)
+            yield f"{name} came after the training; near duplicates of training images among its images: {most}."
 
 
 def _records(

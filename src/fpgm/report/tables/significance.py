@@ -14,16 +14,18 @@ from fpgm.report.reading.studies import Study
 from fpgm.report.tables.formats import Cell, Line, Table, join
 from fpgm.report.tables.score_table import notice, table_name
 from fpgm.runs.scores import Scores
-from fpgm.runs.summary import Summary, summarise
+from fpgm.runs.summary import Summary, summarise, told_images
 
 LEVEL = 0.05
 READING = (
     "Per image, the Dice (`penalise`) of the seeds that both rows have is averaged; the difference is in percentage "
-    "points, with its bootstrap 95 % interval over images.",
+    "points, with its bootstrap 95 % interval: over patients or videos where the number of groups is given, else over "
+    "images.",
     "p is of the two-sided Wilcoxon signed-rank test on the differences, images without a difference left out; "
     f"Holm's correction is over all lines of the table, and a verdict needs a corrected p below {LEVEL}.",
-    "Frames of one video are not independent of each other, so true uncertainty is larger than these figures say; "
-    "and they speak of these trained networks: only several seeds speak of the method.",
+    "Frames of one video are not independent of each other, so true uncertainty is larger than p says, and than the "
+    "interval does where videos are not known; and they speak of these trained networks: only several seeds speak of "
+    "the method.",
 )
 
 
@@ -66,7 +68,7 @@ def comparison(place: str, other: str, ours: Mapping[int, Scores], theirs: Mappi
     seeds, differences = paired(ours, theirs)
     if not seeds:
         return None
-    differing, difference = int(np.count_nonzero(differences)), summarise(differences)
+    differing, difference = int(np.count_nonzero(differences)), summarise(differences, groups=_groups(ours[seeds[0]]))
     return Comparison(place, other, seeds, difference, differing, *signed_rank(differences))
 
 
@@ -89,6 +91,14 @@ def paired(ours: Mapping[int, Scores], theirs: Mapping[int, Scores]) -> tuple[tu
         by_id = [dict(zip(scores[seed].ids, scores[seed].values["dice"], strict=True)) for seed in seeds]
         means.append(np.array([[values[image] for image in order] for values in by_id]).mean(0))
     return seeds, means[0] - means[1]
+
+
+def _groups(scores: Scores) -> list[str | None] | None:
+    """The patient or video of each image, in the order of `paired`."""
+    if scores.groups is None:
+        return None
+    known = dict(zip(scores.ids, scores.groups, strict=True))
+    return [known[image] for image in sorted(scores.ids)]
 
 
 def signed_rank(differences: NDArray[np.float64]) -> tuple[float, float]:
@@ -166,7 +176,7 @@ def _verdict(one: Comparison) -> str:
 
 def _line(one: Comparison) -> Line:
     interval = f"[{100 * one.difference.low:+.2f}, {100 * one.difference.high:+.2f}]"
-    cells = [one.dataset, one.other, join(one.seeds), str(one.difference.count)]
+    cells = [one.dataset, one.other, join(one.seeds), told_images(one.difference.count, one.difference.groups)]
     difference = Cell(f"{100 * one.difference.mean:+.2f}".replace("-", "−"), interval.replace("-", "−"))
     return Line((*map(Cell, cells), difference, *map(Cell, (_p(one.p), _p(one.corrected), _verdict(one)))))
 
@@ -181,6 +191,7 @@ def _record(one: Comparison) -> dict[str, object]:
         "against": one.other,
         "seeds": " ".join(map(str, one.seeds)),
         "images": one.difference.count,
+        "groups": "" if one.difference.groups is None else one.difference.groups,
         "differing": one.differing,
         "difference": one.difference.mean,
         "low": one.difference.low,

@@ -7,16 +7,15 @@ for which OpenCV must be installed.
 from __future__ import annotations
 
 import glob
-import hashlib
-import importlib
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from PIL import Image
 
 from fpgm.data.names import printable
-from fpgm.data.pictures import Refused, read_frames, read_picture_file
+from fpgm.data.pictures import read_frames, read_picture_file
+from fpgm.data.videos import read_video
 
 PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
 VIDEOS = frozenset({".mp4", ".avi", ".mov", ".mkv", ".m4v", ".mpg", ".mpeg", ".wmv", ".webm"})
@@ -119,36 +118,9 @@ def claims(name: str) -> set[str]:
     return {str(low), *(f"{folder}/" for folder in low.parents if str(folder) != ".")}
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file of any length."""
-    total = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            total.update(block)
-    return total.hexdigest()
-
-
 def open_frames(path: Path) -> Frames:
     """Open a picture or video file; raise ``Refused`` here or later if it is damaged."""
     if path.suffix.casefold() in VIDEOS:
-        return Frames(True, _video(path))
+        return Frames(True, read_video(path))
     count, pictures = read_frames(read_picture_file(path))
     return Frames(count > 1, pictures)
-
-
-def _video(path: Path) -> Iterator[Image.Image]:
-    """Read the frames of a video with OpenCV, which no other part needs."""
-    try:
-        cv2: Any = importlib.import_module("cv2")
-    except ImportError:
-        raise Refused("no reader", "a video needs OpenCV: pip install opencv-python-headless") from None
-    capture = cv2.VideoCapture(str(path))
-    try:
-        empty = True
-        while (read := capture.read())[0]:
-            empty = False
-            yield Image.fromarray(read[1][..., ::-1].copy())  # blue, green, red
-        if empty:
-            raise Refused("unreadable", "no frame can be decoded")
-    finally:
-        capture.release()

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from PIL import Image
 
 from fpgm._version import __version__
 from fpgm.data.names import printable
-from fpgm.data.pictures import Refused
-from fpgm.files import sole_writer
+from fpgm.files import check_inside, file_sha256, sole_writer
 from fpgm.serving.findings import describe
-from fpgm.serving.folders.inputs import Source, claims, digest, distinct, open_frames
+from fpgm.serving.folders.inputs import Source, claims, distinct, open_frames
 from fpgm.serving.folders.record import RECORD, TABLE, Entry, Frame, PredictionRecord, frame_name
 from fpgm.serving.pictures import SUFFIXES, Kind, place, save_pictures
 from fpgm.serving.predictor import Predictor
@@ -109,7 +108,14 @@ class _Folder:
             name = known.name if known else distinct(source, taken)
             taken |= claims(name)
             jobs.append(_Job(source.path, image, name))
+        self._check_links({job.name for job in jobs})
         return jobs
+
+    def _check_links(self, names: Iterable[str]) -> None:
+        """Refuse a link out of the folder at any place that will be written to or cleared."""
+        folders = {self.out / kind / folder for name in names for kind in SUFFIXES for folder in _folders(name)}
+        for folder in sorted(folder for folder in folders if folder.is_symlink()):
+            check_inside(folder, self.out)
 
     def run(self, jobs: Sequence[_Job], advance: Advance) -> None:
         """Let pictures of several files fill a pass."""
@@ -129,16 +135,16 @@ class _Folder:
         """Yield the pictures of each file, and None at its end."""
         for job in jobs:
             try:
-                job.sha256 = digest(job.path)
+                job.sha256 = file_sha256(job.path)
                 if not self._is_done(job):
                     self._clear(job)
                     job.moving, pictures = open_frames(job.path)
                     for picture in pictures:
                         yield job, picture
-            except Refused as refusal:
-                job.problem = str(refusal)
             except OSError as error:
-                job.problem = f"cannot be opened: {error.strerror}"
+                job.problem = f"cannot be opened: {error.strerror or error}"
+            except ValueError as refusal:
+                job.problem = str(refusal)
             yield job, None
 
     def _write(self, waiting: Sequence[tuple[_Job, Image.Image | None]]) -> int:
@@ -207,6 +213,12 @@ def _claim(out: Path) -> None:
         for name in (*SUFFIXES, TABLE):
             if (out / name).exists():
                 raise ValueError(f"{out / name} was not written by `fpgm predict`: give another --out")
+
+
+def _folders(name: str) -> list[PurePosixPath]:
+    """Return the folders that the results of a name can be in: it has its own if it is a moving picture."""
+    place = PurePosixPath(name)
+    return [place, *place.parents]
 
 
 def _relative(path: Path, out: Path) -> str:

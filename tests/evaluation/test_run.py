@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fpgm import __version__, evaluation
+from fpgm import __version__
 from fpgm.cli import main
 from fpgm.data.batches.pool import Pool
 from fpgm.data.parallel import Workers
@@ -26,6 +26,7 @@ from fpgm.data.splits.protocols import draw
 from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
 from fpgm.evaluation import Row, compare, evaluate, evaluate_run, held_out, predict_masks, score, write_rows
+from fpgm.evaluation import run as evaluation_run
 from fpgm.metrics import reported_metrics
 from fpgm.model import load_model
 from fpgm.runs.evaluation import FORMAT
@@ -161,7 +162,7 @@ def test_a_run_is_scored_on_each_test_and_unseen_set(run: Path, phantom_store: P
     record = json.loads((folder / "evaluation.json").read_text())
     assert folder == run / "evaluation" and list(record["datasets"]) == PHANTOMS
     assert (record["format"], record["size"], record["split"], record["split_seed"], record["protocol"]) == (
-        "fpgm-evaluation-2",
+        "fpgm-evaluation-3",
         64,
         "strict-0",
         0,
@@ -192,7 +193,7 @@ def state(run: Path) -> dict[str, tuple[int, bytes]]:
 def test_a_second_evaluation_computes_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate_run(run, device=CPU)
     before = state(run)
-    monkeypatch.setattr(evaluation, "evaluate_pools", None)
+    monkeypatch.setattr(evaluation_run, "evaluate_pools", None)
     evaluate_run(run, device=CPU)
     evaluate_run(run, datasets=["Phantom F"], device=CPU)  # an alias
     assert state(run) == before
@@ -233,7 +234,12 @@ def test_other_weights_are_evaluated_anew(run: Path) -> None:
     before = state(run)
     ship(run, seed=3)
     evaluate_run(run, datasets=["phantom-a"], device=CPU)
-    assert set(state(run)) == {"evaluation.json", "phantom-a.csv", "phantom-a.npz"}  # nothing of the old weights
+    assert set(state(run)) == {
+        "evaluation.json",
+        "phantom-a.csv",
+        "phantom-a.npz",
+        "phantom-a.details.json",
+    }  # nothing of the old weights
     evaluate_run(run, device=CPU)
     after = state(run)
     assert set(after) == set(before) and all(after[name][0] != before[name][0] for name in before)

@@ -1,0 +1,148 @@
+"""From what a user asks for to a run: what is not given is what is usual or, on resume, what the run began with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fpgm.config import USUAL_METHOD, USUAL_PRESET, Preset, RunConfig, amend, resolve
+from fpgm.data.splits.split import split_folder, split_setting
+from fpgm.data.store import list_stores
+from fpgm.runs.folder import RunFolder
+from fpgm.training.cross_validation import cross_validate as cross_validate_run
+from fpgm.training.run import train
+from fpgm.training.trainer import Trainer
+
+
+def start(
+    out: Path,
+    data: Path | None = None,
+    *,
+    method: str | None = None,
+    labeled: str | None = None,
+    split: str | None = None,
+    preset: Preset | None = None,
+    iterations: int | None = None,
+    seed: int | None = None,
+    precision: str | None = None,
+    settings: Iterable[str] = (),
+    resume: bool = False,
+    cross_validate: int | None = None,
+    accelerator: str = "auto",
+    devices: int = 1,
+    num_nodes: int = 1,
+    console: Console | None = None,
+) -> Trainer:
+    """Begin a run, or go on with one, and bring it to its end.
+
+    Args:
+        out: run folder; to be made, or with `resume` that of the run.
+        data: store; with `resume` that of the run if not given.
+        method: name in `METHODS`; `USUAL_METHOD` if not given.
+        labeled: training images whose masks may be used.
+        split: name or path of a split of the store; the only one if not given.
+        preset: source of the defaults; `USUAL_PRESET` if not given.
+        iterations: number of steps.
+        seed: seed of weights, batches and augmentation.
+        precision: precision as in Lightning Fabric.
+        settings: further settings, `key=value`.
+        resume: go on with the run in `out`; what is given besides must be as it was.
+        cross_validate: number of folds of the labelled images to score before the run; none if not given.
+        accelerator: kind of device, as in Lightning Fabric.
+        devices: number of processes per machine.
+        num_nodes: number of machines.
+        console: where progress and notes are shown; None for nowhere.
+    """
+    if devices < 1 or num_nodes < 1:
+        raise ValueError(f"--devices {devices} and --num-nodes {num_nodes}: both must be at least 1")
+    given = {"iterations": iterations, "precision": precision}
+    changes = [
+        *([f"train.seed={seed}"] if seed is not None else []),
+        *settings,
+        *(f"train.{name}={value}" for name, value in given.items() if value is not None),
+    ]
+    if resume and not _may_begin(out, data, cross_validate):
+        config = _continued(out, data, split, labeled, preset, method, changes)
+    else:
+        store = _store(data)
+        chosen = _chosen(store, split_setting(store, split_folder(store, split)), labeled)
+        config = resolve(preset or USUAL_PRESET, method or USUAL_METHOD, chosen, changes)
+    if cross_validate is not None:
+        _cross_validate(config, out, cross_validate, resume, accelerator, devices * num_nodes, console)
+    return train(
+        config,
+        out,
+        resume=resume,
+        accelerator=accelerator,
+        devices=devices,
+        num_nodes=num_nodes,
+        console=console,
+    )
+
+
+def _may_begin(out: Path, data: Path | None, cross_validate: int | None) -> bool:
+    """Whether a run to go on with has no settings, but what is given is enough: they were lost, or folds came first."""
+    folder = RunFolder(out)
+    return (
+        not folder.config.is_file() and data is not None and (cross_validate is not None or folder.checkpoints.is_dir())
+    )
+
+
+def _cross_validate(
+    config: RunConfig, out: Path, count: int, resume: bool, accelerator: str, processes: int, console: Console | None
+) -> None:
+    """Score the folds before the run, and say the mean."""
+    if processes > 1:
+        raise ValueError("--cross-validate runs in one process: leave --devices and --num-nodes out")
+    scores = cross_validate_run(config, out, count, resume=resume, accelerator=accelerator, console=console)
+    if console is not None:
+        console.print(scores.describe(), highlight=False)
+
+
+def _store(data: Path | None) -> Path:
+    """Return the store of a new run, which must be one."""
+    if data is None:
+        raise ValueError(
+            "fpgm train needs --data STORE, which `fpgm data prepare` or `fpgm data synth` makes; --resume needs none"
+        )
+    if data.is_dir():
+        list_stores(data)
+    return data
+
+
+def _continued(
+    out: Path,
+    data: Path | None,
+    split: str | None,
+    labeled: str | None,
+    preset: Preset | None,
+    method: str | None,
+    settings: Iterable[str],
+) -> RunConfig:
+    """Return the configuration of the run in a folder, with what is given besides; `train` refuses what differs."""
+    path = RunFolder(out).config
+    if not path.is_file():
+        what = "holds no run" if out.is_dir() else "is not there"
+        raise ValueError(f"{out} {what}, so there is nothing to resume: begin the run without --resume")
+    config = RunConfig.load(path)
+    store = config.data.store if data is None or _same(data, config.data.store) else data
+    if not store.is_dir():
+        raise ValueError(
+            f"the run in {out} was trained on the store {store}, which is not there: put it back, or resume in the "
+            "folder where the run was begun"
+        )
+    name = config.data.split if split is None else split_setting(store, split_folder(store, split))
+    return amend(config, preset, method, _chosen(store, name, labeled), settings)
+
+
+def _same(first: Path, second: Path) -> bool:
+    return first.resolve() == second.resolve()
+
+
+def _chosen(store: Path, split: str, labeled: str | None) -> dict[str, Any]:
+    """Return the fields of `DataConfig` that are given."""
+    chosen: dict[str, Any] = {"store": store, "split": split}
+    return chosen if labeled is None else chosen | {"labeled": labeled}
