@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-PATIENCE = 1800.0  # seconds
+PATIENCE = 600.0  # seconds
 
 
 def alone() -> dict[str, str]:

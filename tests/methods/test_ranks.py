@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 import torch.multiprocessing as mp
 from lightning_fabric import Fabric
 
@@ -18,6 +17,7 @@ from fpgm.data.batches.streams import Stream
 from fpgm.data.splits.split import Split
 from fpgm.data.store import open_stores
 from fpgm.methods import METHODS, Stage
+from fpgm.training.devices import leave_process_group
 from fpgm.training.trainer import Trainer
 from tests.methods.drive import build
 
@@ -43,7 +43,7 @@ def on_a_rank(rank: int, port: int, store: str, folder: str) -> None:
         stage = METHODS[name].stages[number]
         sums[f"{name}-{stage.name}"] = weights_after(fabric, name, stage, Path(store), Path(folder))
     (Path(folder) / f"rank-{rank}.json").write_text(json.dumps(sums))
-    dist.destroy_process_group()
+    leave_process_group()
 
 
 def weights_after(fabric: Fabric, name: str, stage: Stage, store: Path, folder: Path) -> dict[str, float]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fpgm.spectrum import FrequencyPrior, amplitude, edge_profiles, generic_profile, low_pass, radius_grid, resample
+from fpgm.training.devices import leave_process_group
 from tests.spectrum import naive
 from tests.spectrum.strategies import disc, images
 
@@ -271,7 +272,7 @@ def _learn_on_a_rank(rank: int, world_size: int, folder: str) -> None:
         mask[3] = 0  # uneven: rank 1 keeps one image, rank 0 two
         prior.update(image[2 * rank : 2 * rank + 2], mask[2 * rank : 2 * rank + 2])
     prior.save(f"{folder}/{rank}.json")
-    dist.destroy_process_group()
+    leave_process_group()
 
 
 def test_ranks_share_one_prior_equal_to_that_of_one_process(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from lightning_fabric import Fabric
 
 from fpgm.config import Precision, RunConfig
@@ -57,3 +59,14 @@ def on_rank_zero(fabric: Fabric, act: Callable[[], object]) -> None:
             refusal = error
     if fabric.broadcast(refusal is not None):
         raise refusal or ValueError("rank zero refused to go on; its own message says why")
+
+
+def leave_process_group() -> None:
+    """Leave the group of all processes, if there is one.
+
+    The group itself is never destroyed. Its destructor waits for threads that may need the interpreter lock to release
+    the tensors of the last broadcast, and whoever destroys it holds that lock: both would wait for ever.
+    """
+    if dist.is_available() and dist.is_initialized():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(dist.group.WORLD))
+        dist.destroy_process_group()

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from lightning_fabric import Fabric
 from rich.console import Console
 from torch.optim import SGD, AdamW, Optimizer
@@ -33,7 +32,8 @@ from fpgm.runs.card import ModelCard, Statistics
 from fpgm.runs.folder import RunFolder
 from fpgm.runs.images import check_images, describe_training_images, write_training_images
 from fpgm.spectrum import FrequencyPrior
-from fpgm.training.devices import make_fabric, on_rank_zero, with_precision
+from fpgm.training.devices import leave_process_group, make_fabric, on_rank_zero, with_precision
+from fpgm.training.memory import kept_memory
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Trainer
 
@@ -90,8 +90,7 @@ def train(
             _fit(trainer, config, stream, pools, split, resume, console)
         return trainer
     finally:
-        if dist.is_available() and dist.is_initialized():
-            dist.destroy_process_group()
+        leave_process_group()
 
 
 def _fit(
@@ -109,6 +108,7 @@ def _fit(
     with (
         Telemetry(trainer.folder, trainer.next_step, config.train.iterations, console) as telemetry,
         _stopping(trainer),
+        kept_memory(),
     ):
         trainer.fit(stream, pools.validation, telemetry, config.data.workers)
     if trainer.fabric.is_global_zero:
