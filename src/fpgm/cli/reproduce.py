@@ -61,9 +61,9 @@ def reproduce(
         preset: source of the defaults: the paper's setting, or a small one for a CPU.
         protocol: protocol of the split: paper (at random) or strict (videos and near duplicates stay on one side);
             paper if not given. The table hospitals has splits of its own.
-        methods: rows of main, zero-shot and hospitals, with commas or spaces. If not given, all methods and
-            `fpgm-released` (FPGM with the released code's recipe); for hospitals supervised, unimatch, fpgm,
-            fpgm_teacher.
+        methods: rows of main, zero-shot and hospitals, with commas or spaces; names and classes as `fpgm train` takes
+            them. If not given, all methods of this package and `fpgm-released` (FPGM with the released code's recipe);
+            for hospitals supervised, unimatch, fpgm, fpgm_teacher.
         labeled: numbers or percentages of training images whose masks may be used. If not given, those of the table: 5%
             10% 20%, for ablations and gamma 5% 10%, for hospitals 5%.
         seeds: seeds of weights, batches and augmentation; 0 if not given, for hospitals and ablation-teacher 0 1 2. The

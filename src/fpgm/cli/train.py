@@ -31,7 +31,8 @@ def train(
     Args:
         out: run folder to write.
         data: store that `fpgm data prepare` or `fpgm data synth` made; only a resumed run needs none.
-        method: name of the method: fpgm_teacher if not given; supervised, fpgm …; a wrong name lists them.
+        method: name of the method: fpgm_teacher if not given; supervised, fpgm …; a wrong name lists them. Also a name
+            that an installed package registers, or package.module:Class, which is imported.
         labeled: number or percentage of training images whose masks may be used, or all. If not given, 5% where a data
             set of the paper or the phantom is trained on, and all of one's own.
         split: name of a folder under STORE/splits, or path of a split; the only one of the store if not given.
@@ -40,7 +41,7 @@ def train(
         iterations: number of steps; the preset's if not given.
         seed: seed of weights, batches and augmentation; 0 if not given.
         set: further settings as key=value, e.g. method.gamma=0.1 optimizer.lr=0.02; may be repeated. A wrong key is
-            refused with the nearest ones.
+            refused with the nearest ones. net.NAME=VALUE sets an argument of the network.
         resume: continue the run in --out from its last checkpoint, with its settings; others are refused.
         cross_validate: number of folds. Before the run, train so many times without one fold of the labelled images,
             whole groups at a time, and score it; the mean Dice is printed and kept in RUN/cross_validation.json.

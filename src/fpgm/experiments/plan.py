@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fpgm.config import Preset, RunConfig, arguments_model, differences, resolve
+from fpgm.config import Preset, RunConfig, differences, resolve
 from fpgm.data.catalog import hospital_of
 from fpgm.data.names import abbreviate
 from fpgm.data.splits import hospitals
@@ -22,6 +22,7 @@ from fpgm.data.splits.protocols import Protocol, draw
 from fpgm.data.splits.split import Split, slug, split_name
 from fpgm.data.store import open_stores
 from fpgm.methods import METHODS
+from fpgm.registry import find_method, import_method
 from fpgm.runs.folder import RunFolder
 
 Table = Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "ablation-teacher", "hospitals"]
@@ -57,11 +58,19 @@ class Fold:
 
 @dataclass(frozen=True)
 class Variant:
-    """A row of a table: a method and the settings that make it this row."""
+    """A row of a table: a method and the settings that make it this row.
+
+    Attributes:
+        name: name of the row.
+        method: name of the method.
+        settings: `key=value`.
+        source: ``package.module:Class`` of a method that the user named so; other processes import it too.
+    """
 
     name: str
     method: str
     settings: tuple[str, ...] = ()
+    source: str = ""
 
 
 def _fpgm(name: str, *settings: str) -> Variant:
@@ -157,19 +166,27 @@ class Cell:
 
     def config(self) -> RunConfig:
         """The whole configuration of the run."""
+        if self.variant.source:
+            import_method(self.variant.source)
         data = {"store": self.store, "split": self.split, "labeled": self.labeled}
         return resolve(self.preset, self.variant.method, data, self.settings)
 
 
 def rows_of(table: Table, methods: Sequence[str] | None = None) -> tuple[Variant, ...]:
-    """Return the rows of a table; `methods` chooses those of the comparisons."""
+    """Return the rows of a table; `methods` chooses those of the comparisons, see `variant_of`."""
     if methods is None or table not in COMPARISONS:
         return ROWS[table]
+    return tuple(dict.fromkeys(map(variant_of, methods)))
+
+
+def variant_of(method: str) -> Variant:
+    """Return the row of a method as a user names it: ``package.module:Class`` is imported."""
     known = {variant.name: variant for variant in _METHODS}
-    for name in methods:
-        if name not in known:
-            arguments_model(name)  # refuses the name and shows those near it
-    return tuple(known[name] for name in dict.fromkeys(methods))
+    if method in known:
+        return known[method]
+    name = import_method(method)
+    find_method(name)  # refuses the name and shows those near it
+    return Variant(name, name, source=method if name != method else "")
 
 
 def plan(

@@ -24,10 +24,11 @@ from fpgm.data.splits.split import AUTO, Split, split_folder
 from fpgm.data.store import open_stores
 from fpgm.evaluation.temperature import calibrate
 from fpgm.files import sole_writer
-from fpgm.methods import METHODS, Method
+from fpgm.methods import Method
 from fpgm.model import save_model
 from fpgm.nets import Backbone, build
 from fpgm.nets.statistics import ImageBatches, choose_statistics
+from fpgm.registry import find_method
 from fpgm.runs.card import ModelCard, Statistics
 from fpgm.runs.folder import RunFolder
 from fpgm.runs.images import check_images, describe_training_images, write_training_images
@@ -205,10 +206,10 @@ def build_method(config: RunConfig) -> tuple[Method, Optimizer]:
     torch.manual_seed(config.train.seed)
     net = build(config.net.name, **config.net.arguments)
     if config.net.pretrained:
-        if not isinstance(net, Backbone):
+        if not callable(load := getattr(net, "load_pretrained", None)):
             raise ValueError(f"{config.net.name} has no pretrained weights: set net.pretrained=false")
-        net.load_pretrained()
-    method = METHODS[config.method](net, **dict(config.arguments))  # type: ignore[call-arg]  # checked by config
+        load()
+    method = find_method(config.method)(net, **dict(config.arguments))  # type: ignore[call-arg]  # checked by config
     method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
     return method, make_optimizer(method, config.optimizer)
 

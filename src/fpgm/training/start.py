@@ -11,6 +11,7 @@ from rich.console import Console
 from fpgm.config import USUAL_METHOD, USUAL_PRESET, Preset, RunConfig, amend, resolve
 from fpgm.data.splits.split import split_folder, split_setting
 from fpgm.data.store import list_stores
+from fpgm.registry import import_method
 from fpgm.runs.folder import RunFolder
 from fpgm.training.cross_validation import cross_validate as cross_validate_run
 from fpgm.training.run import train
@@ -41,7 +42,7 @@ def start(
     Args:
         out: run folder; to be made, or with `resume` that of the run.
         data: store; with `resume` that of the run if not given.
-        method: name in `METHODS`; `USUAL_METHOD` if not given.
+        method: name of a method, or ``package.module:Class``, which is imported; `USUAL_METHOD` if not given.
         labeled: training images whose masks may be used.
         split: name or path of a split of the store; the only one if not given.
         preset: source of the defaults; `USUAL_PRESET` if not given.
@@ -58,6 +59,7 @@ def start(
     """
     if devices < 1 or num_nodes < 1:
         raise ValueError(f"--devices {devices} and --num-nodes {num_nodes}: both must be at least 1")
+    method = method and import_method(method)
     given = {"iterations": iterations, "precision": precision}
     changes = [
         *([f"train.seed={seed}"] if seed is not None else []),
