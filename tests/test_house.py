@@ -65,7 +65,7 @@ MAY_IMPORT = {
         "spectrum",
         "tensors",
     },
-    "experiments": {"config", "data", "evaluation", "files", "methods", "registry", "runs", "training"},
+    "experiments": {"config", "data", "evaluation", "files", "methods", "plugins", "registry", "runs", "training"},
     "cli": {"*"},
     "__main__": {"cli"},
     "__init__": {"_version", "api", "serving"},
