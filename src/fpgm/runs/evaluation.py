@@ -22,6 +22,7 @@ from fpgm.files import (
     check_inside,
     check_name,
     file_sha256,
+    first_fault,
     open_regular,
     parse_json,
     read_file,
@@ -171,8 +172,7 @@ def read_evaluation(run: Path) -> Evaluation:
     try:
         record = Evaluation.model_validate(_read_json(path, run, again))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; {again}") from None
+        raise ValueError(f"{path}: {first_fault(error)}; {again}") from None
     for name in record.datasets:
         check_name(name, f"the name of a data set in {path}")
     check_name(record.protocol, f"the protocol in {path}")

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from fpgm._version import __version__
 from fpgm.data.catalog import CATALOG
 from fpgm.data.names import abbreviate
-from fpgm.files import check_name, read_file, write_text
+from fpgm.files import check_name, first_fault, read_file, write_text
 
 PARTS = ("train", "validation", "test", "unseen")
 
@@ -271,9 +271,7 @@ def _read_card(folder: Path) -> Card:
     try:
         return Card.model_validate_json(read_file(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ValueError(f"{path}: {where}: {first['msg']}; make the split again with `fpgm data split`") from None
+        raise ValueError(f"{path}: {first_fault(error)}; make the split again with `fpgm data split`") from None
 
 
 def _sha256(text: str) -> str:
