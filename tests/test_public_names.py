@@ -78,7 +78,7 @@ COMMAND_LINE = {
     "prior show": "prior --out",
     "prior compare": "priors --out --json",
     "train": "--method --data --out --labeled --split --preset --iterations --seed --set --resume "
-    "--cross-validate --accelerator --devices --num-nodes --precision",
+    "--cross-validate --accelerator --devices --num-nodes --precision --track",
     "evaluate": "run --data --images --masks --name --split --datasets --device --workers --json",
     "predict": "model images --out --threshold --average --keep-largest --min-area --save --device --precision "
     "--batch-size",

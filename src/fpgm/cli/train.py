@@ -23,6 +23,7 @@ def train(
     devices: int = 1,
     num_nodes: int = 1,
     precision: str | None = None,
+    track: list[Literal["mlflow", "wandb"]] | None = None,
 ) -> int:
     """Train a model; a stopped or killed run continues with --resume and ends with the same weights.
 
@@ -50,6 +51,8 @@ def train(
         num_nodes: number of machines.
         precision: 32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed on a GPU that has it, 32-true elsewhere. If not
             given, 32-true in the preset paper and auto in mini.
+        track: also give settings and figures, no images, to mlflow (at MLFLOW_TRACKING_URI, else in RUN/mlruns) or
+            wandb (in RUN/wandb; sent only if WANDB_MODE is online).
     """
     from fpgm.cli.terminal import console
     from fpgm.training.start import start
@@ -73,6 +76,7 @@ def train(
             accelerator=accelerator,
             devices=devices,
             num_nodes=num_nodes,
+            track=track or (),
             console=output,
         )
     except Stopped as stopped:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ def start(
     accelerator: str = "auto",
     devices: int = 1,
     num_nodes: int = 1,
+    track: Sequence[str] = (),
     console: Console | None = None,
 ) -> Trainer:
     """Begin a run, or go on with one, and bring it to its end.
@@ -55,6 +56,7 @@ def start(
         accelerator: kind of device, as in Lightning Fabric.
         devices: number of processes per machine.
         num_nodes: number of machines.
+        track: trackers that get the figures of the run.
         console: where progress and notes are shown; None for nowhere.
     """
     if devices < 1 or num_nodes < 1:
@@ -81,6 +83,7 @@ def start(
         accelerator=accelerator,
         devices=devices,
         num_nodes=num_nodes,
+        track=track,
         console=console,
     )
 
