@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test fuzz coverage lint format bench docs lock clean
+.PHONY: demo test fuzz coverage lint format bench docs lock install clean
 
 demo: $(READY)
 	$(BIN)/fpgm demo --out demo
@@ -43,13 +43,22 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-# Resolve the newest versions that go with the pinned torch, in an environment of their own.
+# Resolve the newest versions that go with the pinned torch, in an environment of their own; then one file per extra.
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	echo "torch==2.13.0" > build/torch.txt
 	build/lock/bin/pip install --quiet -r build/torch.txt setuptools
 	build/lock/bin/pip install --quiet -c build/torch.txt -e '.[dev]'
 	build/lock/bin/pip freeze --all --exclude-editable --exclude pip | sed 's/^torch==.*/torch==2.13.0/' > requirements.lock
+	build/lock/bin/python .ci/locks.py
+
+# Without developers' tools: make install, or with one of the extras, make install EXTRA=web.
+EXTRA ?= core
+install:
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
+	$(BIN)/pip install --quiet --disable-pip-version-check -r locks/$(EXTRA).lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
 
 clean:
 	rm -rf .venv build demo site

@@ -82,6 +82,7 @@ ACROSS = {
     "test_examples.py",
     "test_house.py",
     "test_methods_page.py",
+    "test_packaging.py",
     "test_public_names.py",
     "methods/test_contract.py",
     "methods/test_ranks.py",

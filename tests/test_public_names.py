@@ -86,7 +86,8 @@ COMMAND_LINE = {
     "export": "model --format --out --int8 --images",
     "serve": "run --host --port",
     "reproduce": "table --data --out --plan --save-plan --preset --protocol --splits --draws --methods --labeled "
-    "--seeds --iterations --set --dry-run --engine --jobs --cpus --ray-address --accelerator --precision --json",
+    "--seeds --iterations --set --dry-run --engine --jobs --cpus --gpus-per-run --slurm "
+    "--ray-address --accelerator --precision --json",
     "leaderboard": "entries --data --out --json",
     "analyze signature": "--data --out --datasets --count --seed --json",
     "analyze specificity": "--data --out --datasets --split --count --seed --json",

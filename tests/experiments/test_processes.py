@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from fpgm.experiments import cells as on_disk
 from fpgm.experiments.plan import Cell
-from fpgm.experiments.processes import Processes
+from fpgm.experiments.processes import Processes, cuda_devices
 from fpgm.experiments.runner import run
 from tests.experiments.making import STEPS, Diary, cell, notes
 from tests.processes import alive, wait
@@ -36,14 +37,35 @@ def wait_for(cell: Cell) -> int:
 
 def test_a_dying_process_is_tried_again_and_harms_nobody(tmp_path: Path) -> None:
     dying, good, diary = cell(tmp_path, "dying"), cell(tmp_path), Diary()
-    outcomes = run([dying, good], Processes(STEPS, 2, 1), diary)
+    outcomes = run([dying, good], Processes(STEPS, 2, 1, devices=["3", "GPU-5"]), diary)
     assert {outcome.cell.variant.name: outcome.state for outcome in outcomes} == {"dying": "done", "supervised": "done"}
     assert "failed dying 0 again" in diary.lines
     owners = [*notes(dying, "trained"), *notes(good, "trained")]
     assert len(set(owners)) == 3 and str(os.getpid()) not in owners
     assert notes(good, "threads") == ["1"]
+    assert notes(dying, "devices")[0] == "3" and notes(good, "devices") == ["GPU-5"]  # one each, the first is free
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") is None
     record = on_disk.read(dying.folder)
     assert record is not None and record.attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "count", "given", "devices"),
+    [
+        ("auto", 2, None, ["0", "1"]),
+        ("cuda", 2, "4, 7", ["4", "7"]),
+        ("cuda", 1, "GPU-1a,GPU-2b", ["GPU-1a"]),  # torch sees no more
+        ("auto", 0, None, []),
+        ("cpu", 2, None, []),
+    ],
+)
+def test_the_gpus_that_processes_may_have(
+    monkeypatch: pytest.MonkeyPatch, accelerator: str, count: int, given: str | None, devices: list[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    if given is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert cuda_devices(accelerator) == devices
 
 
 def test_a_process_that_always_dies_is_reported(tmp_path: Path) -> None:

@@ -29,14 +29,17 @@ class Cluster:
         jobs: number of cells at a time on a cluster of our own; a given one takes as many as its machines hold.
         cpus: number of processors that a cell asks for, and of its threads.
         accelerator: `cuda` or `gpu` ask for a GPU, `auto` does where the cluster has any.
+        gpus: number of GPUs that a cell asks for then; with 0.25 four cells share one.
     """
 
-    def __init__(self, steps: Steps, *, address: str | None, jobs: int, cpus: int, accelerator: str) -> None:
+    def __init__(
+        self, steps: Steps, *, address: str | None, jobs: int, cpus: int, accelerator: str, gpus: float = 1.0
+    ) -> None:
         self._ray = _ray()
         self._connect(address, jobs * cpus)
         resources = self._ray.cluster_resources()
-        gpus = accelerator in ("cuda", "gpu") or (accelerator == "auto" and resources.get("GPU", 0) >= 1)
-        self.needs = {"num_cpus": cpus, "num_gpus": int(gpus)}
+        wanted = accelerator in ("cuda", "gpu") or (accelerator == "auto" and resources.get("GPU", 0) >= 1)
+        self.needs = {"num_cpus": cpus, "num_gpus": gpus if wanted else 0}
         self._task = self._ray.remote(max_retries=RETRIES, **self.needs)(_work)
         self._steps, self._tasks = self._ray.put(steps), dict[Any, Cell]()
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -14,6 +18,8 @@ from fpgm.data.parallel import obey_parent
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.runner import Outcome, Steps, attempt, record
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
 
 @dataclass
 class _Job:
@@ -21,6 +27,7 @@ class _Job:
     process: SpawnProcess
     result: Connection
     began: float
+    device: str | None
 
 
 class Processes:
@@ -30,10 +37,12 @@ class Processes:
         steps: how a cell is computed; must be importable by name.
         jobs: number of cells at a time.
         threads: number of threads of each process.
+        devices: names of the GPUs, as CUDA_VISIBLE_DEVICES has them. Each process sees one, that with the fewest
+            processes; without any it sees what this one sees.
     """
 
-    def __init__(self, steps: Steps, jobs: int, threads: int) -> None:
-        self.steps, self.jobs, self.threads = steps, jobs, threads
+    def __init__(self, steps: Steps, jobs: int, threads: int, devices: Sequence[str] = ()) -> None:
+        self.steps, self.jobs, self.threads, self.devices = steps, jobs, threads, devices
         self._jobs: list[_Job] = []
         self._context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads half
 
@@ -49,9 +58,16 @@ class Processes:
         """Start a process for a cell; not a daemon, because training starts processes itself."""
         result, sender = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_work, args=(cell, self.steps, self.threads, sender))
-        process.start()
+        device = self._least_busy()
+        with _visible(device):  # read once, when CUDA is first used: the new process is to find it there
+            process.start()
         sender.close()
-        self._jobs.append(_Job(cell, process, result, time.monotonic()))
+        self._jobs.append(_Job(cell, process, result, time.monotonic(), device))
+
+    def _least_busy(self) -> str | None:
+        """Return the first of the GPUs that the fewest processes have."""
+        busy = Counter(job.device for job in self._jobs)
+        return min(self.devices, key=lambda device: busy[device], default=None)
 
     def wait(self) -> list[Outcome]:
         """Give the cells whose processes have ended."""
@@ -71,6 +87,30 @@ class Processes:
             for job in self._jobs:
                 job.process.kill()
             raise
+
+
+def cuda_devices(accelerator: str) -> list[str]:
+    """Return the names of the GPUs that runs of this accelerator may use."""
+    if accelerator not in ("auto", "cuda", "gpu"):
+        return []
+    given = os.environ.get(_VISIBLE)
+    names = [str(number) for number in range(torch.cuda.device_count())]
+    return [name.strip() for name in given.split(",") if name.strip()][: len(names)] if given else names
+
+
+@contextmanager
+def _visible(device: str | None) -> Iterator[None]:
+    """Let processes that are started in the block see one GPU; None for all that this process sees."""
+    before = os.environ.get(_VISIBLE)
+    if device is not None:
+        os.environ[_VISIBLE] = device
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[_VISIBLE] = before
+        elif device is not None:
+            del os.environ[_VISIBLE]
 
 
 def _outcome(job: _Job) -> Outcome:

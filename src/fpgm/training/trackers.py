@@ -95,12 +95,13 @@ class WandB:
 
         quiet = {"console": "off", "disable_git": True, "save_code": False, "silent": True}
         private = {"x_disable_meta": True, "x_disable_stats": True, "x_disable_machine_info": True, "host": ""}
+        mode: Any = os.environ.get("WANDB_MODE") or "offline"  # it checks the text itself
         self.run = wandb.init(
             project=PROJECT,
             name=folder.name,
             dir=str(folder),
             config=dict(settings),
-            mode=os.environ.get("WANDB_MODE") or "offline",  # type: ignore[arg-type]  # it checks the text itself
+            mode=mode,
             id=known,
             resume="allow" if known else None,
             settings=wandb.Settings(**quiet, **private),

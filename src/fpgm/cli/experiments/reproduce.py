@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fpgm.cli.experiments.axes import Runs, runs_of_plan, runs_of_tables
 from fpgm.cli.experiments.axes import save_plan as make_plan_file
+from fpgm.cli.experiments.engines import Needs, make_engine
 from fpgm.cli.experiments.watch import Display, compute
 from fpgm.cli.terminal import console, print_json
 from fpgm.pacing import duration
@@ -19,7 +20,7 @@ from fpgm.pacing import duration
 if TYPE_CHECKING:
     from fpgm.data.splits.split import Split
     from fpgm.experiments.plan import Cell
-    from fpgm.experiments.runner import Engine, Outcome
+    from fpgm.experiments.runner import Outcome
 
 _STATES = {"done": ("done", "green"), "kept": ("done before", "dim"), "failed": ("failed", "bold red")}
 
@@ -44,9 +45,11 @@ def reproduce(
     iterations: list[str] | None = None,
     set: list[str] | None = None,
     dry_run: bool = False,
-    engine: Literal["local", "ray"] = "local",
+    engine: Literal["local", "ray", "slurm"] = "local",
     jobs: int = 1,
     cpus: int | None = None,
+    gpus_per_run: float | None = None,
+    slurm: list[str] | None = None,
     ray_address: str | None = None,
     accelerator: str = "auto",
     precision: str | None = None,
@@ -84,9 +87,14 @@ def reproduce(
             compare methods at equal time: --iterations 2000 supervised=4000.
         set: further settings of all runs as key=value, as `fpgm train` takes them.
         dry_run: show the plan and its estimated time, from a few real steps of each method; writes nothing.
-        engine: local (this machine) or ray (a Ray cluster).
-        jobs: number of runs at a time on this machine; more than one run in separate processes.
+        engine: local (this machine), ray (a Ray cluster) or slurm (an array of SLURM jobs).
+        jobs: number of runs at a time on this machine, each in a process of its own, with a GPU of its own if there
+            are some; with slurm the number of jobs of the array that may run at a time.
         cpus: number of processors of each run; those of this machine divided by --jobs if not given.
+        gpus_per_run: number of GPUs of each run on a cluster; 1 if not given. With ray also a part of one: 0.25 lets
+            four runs share a GPU.
+        slurm: options of sbatch as key=value, e.g. time=240 (minutes) partition=gpu account=ward; a run that reaches
+            its time is queued again and goes on.
         ray_address: address of a Ray cluster; one is started on this machine if not given.
         accelerator: kind of device: auto, cpu, cuda, mps …, as in Lightning Fabric.
         precision: 32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed on a GPU that has it, 32-true elsewhere. If not
@@ -107,7 +115,8 @@ def reproduce(
     output = console(stderr=json)
     if all(is_done(cell.folder) for cell in cells):
         return _show_outcomes(cells, [], output, json)
-    computing = _engine(engine, jobs, threads, ray_address, accelerator, output)
+    needs = Needs(jobs, threads, accelerator, gpus_per_run, ray_address, slurm)
+    computing = make_engine(engine, needs, out or Path(), output)
     outcomes = compute(cells, computing, Display(output, len(cells), alone=jobs == 1 and engine == "local"))
     return 130 if outcomes is None else _show_outcomes(cells, outcomes, output, json)
 
@@ -149,21 +158,6 @@ def _threads(jobs: int, cpus: int | None) -> int:
     threads = cpus or max(1, torch.get_num_threads() // jobs)
     torch.set_num_threads(threads)
     return threads
-
-
-def _engine(name: str, jobs: int, threads: int, address: str | None, accelerator: str, output: Console) -> Engine:
-    """Return what computes the cells; training draws its bar only where it is alone."""
-    from fpgm.experiments.cluster import Cluster
-    from fpgm.experiments.processes import Processes
-    from fpgm.experiments.runner import InProcess
-    from fpgm.experiments.work import make_steps
-
-    if name == "ray":
-        steps = make_steps(accelerator)
-        return Cluster(steps, address=address, jobs=jobs, cpus=threads, accelerator=accelerator)
-    if jobs > 1:
-        return Processes(make_steps(accelerator), jobs, threads)
-    return InProcess(make_steps(accelerator, output))
 
 
 def _measure(cells: Sequence[Cell], splits: Mapping[str, Split], accelerator: str) -> dict[Cell, tuple[float, float]]:
