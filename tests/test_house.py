@@ -78,6 +78,7 @@ MOST_MODULES = 16  # in a folder
 TESTS = Path(__file__).parent
 ACROSS = {
     "test_benchmarks.py",
+    "test_deploy.py",
     "test_docs.py",
     "test_examples.py",
     "test_house.py",

@@ -85,6 +85,7 @@ COMMAND_LINE = {
     "adapt": "run frames --out --masks --own --count --device --batch-size --json",
     "export": "model --format --out --int8 --images",
     "serve": "run --host --port",
+    "push": "model name --public --license",
     "reproduce": "table --data --out --plan --save-plan --preset --protocol --splits --draws --methods --labeled "
     "--seeds --iterations --set --dry-run --engine --jobs --cpus --gpus-per-run --slurm "
     "--ray-address --accelerator --precision --json",

@@ -1,1 +1,1 @@
-"""The runs behind the tables, and the engines that compute them: this process, several processes, a Ray or SLURM cluster."""
+"""The runs behind the tables, and the engines that compute them: this process, several, a Ray or SLURM cluster."""

@@ -124,7 +124,8 @@ def load_predictor(
     """Load a run folder, a model folder, or a ``.onnx`` file that `fpgm export` made; see `Predictor`.
 
     Args:
-        path: run folder, model folder or .onnx file.
+        path: run folder, model folder or .onnx file; or ``"org/name"``, a model of the Hugging Face Hub, which is
+            downloaded (extra `hub`).
         device: auto, cpu, cuda, cuda:1, mps …
         threshold: least probability of the foreground.
         average: average over flips and turns.
@@ -133,8 +134,17 @@ def load_predictor(
         precision: precision of a model folder: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where
             the processor has it. An ONNX file has its own.
     """
+    if "/" in str(path) and not Path(path).exists():
+        path = _fetched(path)
     engine = load_engine(Path(path), device, precision)
     return Predictor(engine, threshold=threshold, average=average, keep_largest=keep_largest, min_area=min_area)
+
+
+def _fetched(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the folder of a model of the Hub, or the path itself if it is not the name of one."""
+    from fpgm.serving.hub import fetch, is_hub_name
+
+    return fetch(str(path)) if is_hub_name(path) else path
 
 
 def load_engine(path: Path, device: str = "auto", precision: str = "float32") -> Engine:
