@@ -67,4 +67,4 @@ def compute_here(patch: pytest.MonkeyPatch) -> None:
     """Compute what would get processes of its own in this one: each of them imports torch."""
     from fpgm.experiments import processes, runner
 
-    patch.setattr(processes, "Processes", lambda steps, jobs, threads, devices: runner.InProcess(steps))
+    patch.setattr(processes, "Processes", lambda steps, jobs, threads, devices=(): runner.InProcess(steps))
