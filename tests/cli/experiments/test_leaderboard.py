@@ -57,7 +57,7 @@ def test_runs_of_a_plan_are_checked_and_put_side_by_side(
     assert board(phantom_store, tmp_path / "board", made / "mine", entry) == 0
     assert "4 runs checked, 0 problems" in capsys.readouterr().out
     page = (tmp_path / "board" / "index.html").read_text()
-    assert "supervised (mine)" in page and "supervised (yours)" in page
+    assert "supervised (mine)" in page and "supervised (yours)" in page and "These are phantom images" in page
     assert read_plan(made / PLAN).sha256 in page and read_plan(entry / "plan.yaml").sha256 in page
     (table,) = (tmp_path / "board" / "tables").glob("*.csv")
     with table.open(newline="") as file:

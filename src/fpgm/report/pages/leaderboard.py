@@ -10,6 +10,7 @@ from pathlib import Path
 from fpgm.files import write_text
 from fpgm.report.pages.html import TABLES, document
 from fpgm.report.tables.formats import Table, html, texts
+from fpgm.report.tables.score_table import NOTICE
 from fpgm.report.tables.spread import READING, describe_axes, spread_table
 from fpgm.runs.results import Result
 
@@ -35,6 +36,8 @@ def write_leaderboard(boards: Sequence[Board], out: Path) -> Path:
     parts = [f"<p>{escape(text)}</p>" for text in (CHECKED, *(one.replace("`", "") for one in READING))]
     for board in boards:
         parts.append(f"<h2>{escape(board.name)}</h2><p>Plan <code>{board.sha256}</code></p>")
+        if any(name.startswith("phantom") for result in board.results for name in result.scores):
+            parts.append(f"<p class='notice'>{escape(NOTICE)}</p>")
         for table in board_tables(board):
             for ending, text in texts(table).items():
                 write_text(out / "tables" / f"{table.name}.{ending}", text)

@@ -19,7 +19,7 @@ from fpgm.report.tables.detection import detection_table
 from fpgm.report.tables.formats import Cell, Line, Table, html, join, prose, texts
 from fpgm.report.tables.hospitals import READING as HOSPITALS
 from fpgm.report.tables.hospitals import HospitalStudy, hospital_significance, hospital_studies, hospital_table
-from fpgm.report.tables.score_table import READING, notice, score_table
+from fpgm.report.tables.score_table import NOTICE, READING, notice, score_table
 from fpgm.report.tables.significance import READING as TESTS
 from fpgm.report.tables.significance import significance_table
 from fpgm.report.tables.spread import READING as SPREAD
@@ -51,7 +51,7 @@ def write_report(
     hospitals = hospital_studies(groups, made)
     sections = [_hospitals(number, study, out) for number, study in enumerate(hospitals)]
     spreads = spread_tables(groups)
-    sections += [f"<h2>{escape(table.title)}</h2>{_written(table, out)}" for table in spreads]
+    sections += [_spread(table, out) for table in spreads]
     sections += [
         _section(number, group, own, out) for number, (group, own) in enumerate(zip(groups, made, strict=True))
     ]
@@ -114,6 +114,12 @@ def _hospitals(number: int, study: HospitalStudy, out: Path) -> str:
     parts += [f"<h3>{escape(table.title)}</h3>{_written(table, out)}"]
     parts += [_details(test.title, _written(test, out), opened=True)] if test else []
     return "\n".join(parts)
+
+
+def _spread(table: Table, out: Path) -> str:
+    """The table of one setting over all splits and draws."""
+    drawn = f"<p class='notice'>{escape(NOTICE)}</p>" if NOTICE in table.reading else ""
+    return f"<h2>{escape(table.title)}</h2>{drawn}{_written(table, out)}"
 
 
 def _section(number: int, group: Group, own: Sequence[Study], out: Path) -> str:

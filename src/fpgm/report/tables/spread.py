@@ -20,7 +20,7 @@ READING = (
     "the labelled images of one split, each the mean of its seeds. `splits`: over splits, each the mean of its draws. "
     "The first and the second are averaged as variances over draws and splits. Each holds what is left of the one "
     "before: few seeds make draws look wider.",
-    f"{ABSENT}: there are not two of them.",
+    f"{ABSENT}: there are not two of them. Below the number of runs: splits × draws × seeds.",
 )
 _KINDS = ("seeds", "draws", "splits")
 
