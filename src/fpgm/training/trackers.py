@@ -95,7 +95,7 @@ class WandB:
 
         quiet = {"console": "off", "disable_git": True, "save_code": False, "silent": True}
         private = {"x_disable_meta": True, "x_disable_stats": True, "x_disable_machine_info": True, "host": ""}
-        mode: Any = os.environ.get("WANDB_MODE") or "offline"  # it checks the text itself
+        mode: Any = os.environ.get("WANDB_MODE") or "offline"  # wandb checks the text itself
         self.run = wandb.init(
             project=PROJECT,
             name=folder.name,
