@@ -96,8 +96,8 @@ SETTINGS = {
     "strong_labeled workers",
     "net": "name pretrained arguments",
     "optimizer": "name lr momentum weight_decay schedule power warmup",
-    "train": "iterations average half_size choose_statistics validate_every save_every log_every pictures_every seed "
-    "precision",
+    "train": "iterations average half_size choose_statistics choose_area validate_every save_every log_every "
+    "pictures_every seed precision",
     "method": "recipe unsup freq feature threshold gamma prior prior_file momentum debias reconstruction ramp "
     "statistics",
 }

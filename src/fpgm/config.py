@@ -78,6 +78,7 @@ class TrainConfig(Part):
     average: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights that are shipped; 0: none")
     half_size: float = Field(0.0, ge=0, le=1, description="share of the steps, the first ones, at half the side")
     choose_statistics: bool = Field(False, description="whether validation chooses the batch-norm statistics to ship")
+    choose_area: bool = Field(False, description="whether validation chooses the smallest area of a polyp")
     validate_every: int = Field(200, ge=1, description="number of steps between validations")
     save_every: int = Field(200, ge=1, description="number of steps between checkpoints")
     log_every: int = Field(10, ge=1, description="number of steps between rows of metrics.csv")
@@ -144,7 +145,7 @@ def mini(method: str) -> dict[str, Any]:
         "data": {"geometry": 0.5, "strong_labeled": 0.5},
         "net": {"name": "lite_unet", "pretrained": True},
         "optimizer": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-4, "schedule": "cosine", "warmup": 50},
-        "train": {"iterations": 2000, "average": 0.99, "choose_statistics": True},
+        "train": {"iterations": 2000, "average": 0.99, "choose_statistics": True, "choose_area": True},
     }
 
 

@@ -56,6 +56,12 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
     calibration = read_card(whole / "model").calibration
     assert calibration is not None and 0.1 <= calibration.temperature <= 10 and calibration.images > 0
     assert f"temperature {calibration.temperature:.3f}" in (whole / "model" / "MODEL_CARD.md").read_text()
+    area = read_card(whole / "model").least_area
+    assert area is not None and area.images == calibration.images
+    assert (
+        f"Smallest polyp: {round(area.share * 64**2)} pixels of 64 x 64"
+        in (whole / "model" / "MODEL_CARD.md").read_text()
+    )
     listed = read_training_images(whole)
     assert listed is not None and len(listed.labeled) == 16 and listed.unlabeled and listed.validation
     assert "were not evaluated yet" in (whole / "model" / "MODEL_CARD.md").read_text()

@@ -24,7 +24,7 @@ def predict(
     threshold: float = 0.5,
     average: bool = False,
     keep_largest: bool = False,
-    min_area: int = 0,
+    min_area: int | None = None,
     save: list[Literal["masks", "probabilities", "overlays"]] | None = None,
     device: str = "auto",
     precision: Literal["float32", "bfloat16", "auto"] = "float32",
@@ -44,7 +44,8 @@ def predict(
         threshold: probability from which on a pixel is polyp.
         average: average over the eight flips and turns of each image; eight times the work.
         keep_largest: keep only the largest polyp of an image.
-        min_area: leave out polyps of fewer pixels.
+        min_area: leave out polyps of fewer pixels of the image; if not given, of fewer than the validation images chose
+            for this model; 0 to keep all.
         save: kinds of pictures to write; all if not given.
         device: device of the network: auto, cpu, cuda, cuda:1, mps …
         precision: float32, as in evaluation; bfloat16, faster and less exact; auto: bfloat16 if the processor has it.

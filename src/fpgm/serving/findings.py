@@ -1,7 +1,4 @@
-"""Findings of a mask: each connected polyp with its area, confidence and box; and the cleaning of masks.
-
-H x W is an image. Pixels that touch, at a corner too, belong to the same polyp.
-"""
+"""Findings of a mask: each connected polyp with its area, confidence and box. H x W is an image."""
 
 from __future__ import annotations
 
@@ -11,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-Mask = NDArray[np.bool_]
-Plane = NDArray[np.float32]
+from fpgm.regions import TOUCHING, Mask
 
-_TOUCHING = np.ones((3, 3), bool)
+Plane = NDArray[np.float32]
 
 
 def check_finite(probabilities: Plane) -> Plane:
@@ -39,7 +35,7 @@ def describe(mask: Mask, probability: Plane) -> list[Finding]:
     """Return the connected polyps of a mask (H, W) with probabilities (H, W), the largest first."""
     if mask.shape != probability.shape:
         raise ValueError(f"the mask is {mask.shape}, the probability {probability.shape}: give them of one size")
-    labels, _ = ndimage.label(mask, _TOUCHING)
+    labels, _ = ndimage.label(mask, TOUCHING)
     found = []
     for number, (rows, columns) in enumerate(ndimage.find_objects(labels), start=1):
         inside = labels[rows, columns] == number
@@ -47,17 +43,3 @@ def describe(mask: Mask, probability: Plane) -> list[Finding]:
         box = columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start
         found.append(Finding(int(inside.sum()), confidence, box))
     return sorted(found, key=lambda one: (-one.area, one.box))
-
-
-def clean(mask: Mask, *, keep_largest: bool = False, min_area: int = 0) -> Mask:
-    """Return the mask (H, W) without polyps of fewer pixels than `min_area`, or with the largest polyp alone."""
-    if not (keep_largest or min_area > 1) or not mask.any():
-        return mask
-    labels, _ = ndimage.label(mask, _TOUCHING)
-    areas = np.bincount(labels.ravel())
-    areas[0] = 0
-    kept = areas >= max(min_area, 1)
-    if keep_largest:
-        kept &= np.arange(len(areas)) == areas.argmax()
-    cleaned: Mask = kept[labels]
-    return cleaned

@@ -17,8 +17,9 @@ from PIL import Image
 
 from fpgm.calibration import temper
 from fpgm.data.pictures import prepare_image, read_picture
+from fpgm.regions import Mask, clean
 from fpgm.runs.card import ModelCard
-from fpgm.serving.findings import Finding, Mask, Plane, clean, describe
+from fpgm.serving.findings import Finding, Plane, describe
 
 __all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predictor", "describe", "load_predictor"]
 
@@ -55,7 +56,7 @@ class Predictor:
         threshold: a pixel is foreground where its probability, at the picture's own size, is at least this.
         average: average over the eight flips and turns of each picture: steadier, and eight times the work.
         keep_largest: keep the largest polyp of a picture alone.
-        min_area: leave out polyps of fewer pixels of the picture.
+        min_area: leave out polyps of fewer pixels of the picture; if not given, of fewer than the model's card says.
         batch_size: pictures in a pass.
     """
 
@@ -66,12 +67,12 @@ class Predictor:
         threshold: float = 0.5,
         average: bool = False,
         keep_largest: bool = False,
-        min_area: int = 0,
+        min_area: int | None = None,
         batch_size: int = BATCH,
     ) -> None:
         if not 0 < threshold <= 1:
             raise ValueError(f"the threshold is {threshold}: give a probability above 0 and up to 1")
-        if min_area < 0 or batch_size < 1:
+        if (min_area or 0) < 0 or batch_size < 1:
             raise ValueError(f"min_area is {min_area}, batch_size {batch_size}: expected from 0 and from 1 upwards")
         self.engine, self.threshold, self.average = engine, threshold, average
         self.keep_largest, self.min_area, self.batch_size = keep_largest, min_area, batch_size
@@ -94,7 +95,8 @@ class Predictor:
 
     def mask(self, probability: Plane) -> Mask:
         """Return the cleaned mask (H, W) of probabilities (H, W)."""
-        return clean(probability >= self.threshold, keep_largest=self.keep_largest, min_area=self.min_area)
+        least = self.engine.card.least_pixels(probability.size) if self.min_area is None else self.min_area
+        return clean(probability >= self.threshold, keep_largest=self.keep_largest, min_area=least)
 
     def _planes(self, pictures: Sequence[Image.Image]) -> Plane:
         """Probabilities (B, S, S) of pictures, prepared exactly as in training."""
@@ -118,7 +120,7 @@ def load_predictor(
     threshold: float = 0.5,
     average: bool = False,
     keep_largest: bool = False,
-    min_area: int = 0,
+    min_area: int | None = None,
     precision: str = "float32",
 ) -> Predictor:
     """Load a run folder, a model folder, or a ``.onnx`` file that `fpgm export` made; see `Predictor`.
@@ -129,7 +131,7 @@ def load_predictor(
         threshold: least probability of the foreground.
         average: average over flips and turns.
         keep_largest: keep the largest polyp alone.
-        min_area: least pixels of a polyp.
+        min_area: least pixels of a polyp; if not given, the model's own, which validation images chose.
         precision: precision of a model folder: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where
             the processor has it. An ONNX file has its own.
     """

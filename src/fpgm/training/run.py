@@ -22,6 +22,7 @@ from fpgm.data.batches.pool import Pool
 from fpgm.data.batches.streams import Stream
 from fpgm.data.splits.split import AUTO, Split, split_folder
 from fpgm.data.store import open_stores
+from fpgm.evaluation.specks import choose_least_area
 from fpgm.evaluation.temperature import calibrate
 from fpgm.files import sole_writer
 from fpgm.methods import METHODS, Method
@@ -270,6 +271,7 @@ def _save_model(trainer: Trainer, config: RunConfig, pools: _Pools, split: Split
             net, _clean_images(pools, trainer.fabric.device), partial(trainer.score, pools.validation)
         )
         net, statistics = choice.net, Statistics(source=choice.source, own=choice.own, scores=choice.scores)
+    validation, device = pools.validation, trainer.fabric.device
     labels = split.labels(config.data.labeled)
     training = {
         "method": config.method,
@@ -290,7 +292,10 @@ def _save_model(trainer: Trainer, config: RunConfig, pools: _Pools, split: Split
         size=pools.labeled.size,
         training=training,
         statistics=statistics,
-        calibration=calibrate(net, pools.validation, device=trainer.fabric.device) if pools.validation else None,
+        calibration=calibrate(net, validation, device=device) if validation else None,
+        least_area=choose_least_area(net, validation, device=device)
+        if validation and config.train.choose_area
+        else None,
     )
     save_model(RunFolder(trainer.folder).model, net, card)
     for module in trainer.method.modules():

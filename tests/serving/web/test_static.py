@@ -126,6 +126,25 @@ def test_upload_slider_numbers(page: playwright.Page, server: str, frame: Path) 
     shoot(page, "find")
 
 
+def test_specks_are_left_out_at_the_second_slider(page: playwright.Page, server: str, frame: Path) -> None:
+    upload(page, frame)
+    answer = httpx.post(f"{server}/api/predict?pictures=true", content=frame.read_bytes(), timeout=PATIENCE).json()
+    levels = picture(answer["probability"])
+    page.fill("#threshold", "0.3")
+    labels, count = ndimage.label(levels >= 0.3 * 255, np.ones((3, 3)))
+    areas = np.bincount(labels.ravel())[1:]
+    for percent in ("0.1", "1"):
+        page.fill("#least", percent)
+        least = round(float(percent) / 100 * labels.size)
+        expect(page.locator("#least-value")).to_have_text(f"{least} px")
+        kept = areas[areas >= least]
+        assert len(kept) and numbers(page) == (len(kept), kept.sum())
+    assert len(kept) < count
+    with page.expect_download() as waiting:
+        page.click("[data-download=mask]")
+    assert (np.asarray(Image.open(waiting.value.path()).convert("L")) > 0).sum() == kept.sum()
+
+
 def test_the_slider_can_be_moved_by_keys_and_empties_the_mask(page: playwright.Page, frame: Path) -> None:
     upload(page, frame)
     found = pixels(page, "overlay")

@@ -116,27 +116,31 @@ function wireUpload() {
 
 function wireControls() {
   let asked = false;
-  part("threshold").addEventListener("input", () => {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => {
-      asked = false;
-      update();
+  for (const id of ["threshold", "least"]) {
+    part(id).addEventListener("input", () => {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => {
+        asked = false;
+        update();
+      });
     });
-  });
+  }
   for (const button of document.querySelectorAll("[data-download]")) {
     button.addEventListener("click", () => download(button.dataset.download));
   }
   for (const input of document.querySelectorAll("#see input")) input.addEventListener("input", see.change);
 }
 
-function describe({ note, net, size, training, statistics, threshold, max_bytes, max_pixels, version, priors, examples }) {
+function describe({ note, net, size, training, statistics, threshold, least_share, max_bytes, max_pixels, version, priors, examples }) {
   const method = training.method ? `${training.method}, ` : "";
   part("model").textContent = `Model: ${method}${net} at ${size} × ${size}${training.labeled ? `, ${training.labeled} labelled` : ""}${statistics ? `, ${statistics}` : ""}`;
   part("note").textContent = note;
   part("limits").textContent += `; up to ${max_bytes / 2 ** 20} MB and ${(max_pixels / 1e6).toFixed(1)} million pixels`;
   part("version").textContent = `fpgm ${version}`;
   part("threshold").value = threshold;
+  part("least").max = Math.max(2, 200 * least_share);
+  part("least").value = 100 * least_share;
   update();
   examples.forEach(addExample);
   const able = priors.length > 0;
