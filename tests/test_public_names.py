@@ -32,7 +32,7 @@ MODULES = {
 ARGUMENTS = {
     "fpgm.prepare": "out * images masks unlabeled name root datasets groups size keep_empty replace workers",
     "fpgm.split": "store * protocol seed leave_out unseen fractions out",
-    "fpgm.train": "store * out method labeled split preset iterations seed settings precision accelerator resume "
+    "fpgm.train": "store * out method labeled split preset iterations seed base settings precision accelerator resume "
     "progress",
     "fpgm.evaluate": "run * store images masks name split datasets device workers",
     "fpgm.adapt": "model frames out * masks own count device",
@@ -77,7 +77,7 @@ COMMAND_LINE = {
     "prior learn": "--data --out --labeled --split --momentum --literal",
     "prior show": "prior --out",
     "prior compare": "priors --out --json",
-    "train": "--method --data --out --labeled --split --preset --iterations --seed --set --resume "
+    "train": "--method --data --out --labeled --split --preset --iterations --seed --from --set --resume "
     "--cross-validate --accelerator --devices --num-nodes --precision",
     "evaluate": "run --data --images --masks --name --split --datasets --device --workers --json",
     "predict": "model images --out --threshold --average --keep-largest --min-area --save --device --precision "
@@ -94,7 +94,7 @@ COMMAND_LINE = {
 SETTINGS = {
     "data": "store split labeled batch_labeled batch_unlabeled weak geometry scale aspect rotation shift "
     "strong_labeled workers",
-    "net": "name pretrained arguments",
+    "net": "name pretrained arguments start",
     "optimizer": "name lr momentum weight_decay schedule power warmup",
     "train": "iterations average half_size choose_statistics choose_area validate_every save_every log_every "
     "pictures_every seed precision",

@@ -57,6 +57,7 @@ class NetConfig(Part):
     name: str = "unet"
     pretrained: bool = Field(False, description="start from weights learnt on ImageNet, where the network has some")
     arguments: dict[str, Any] = {}
+    start: str | None = Field(None, description="run, model folder or safetensors file with the first weights")
 
 
 class OptimizerConfig(Part):
@@ -85,6 +86,7 @@ class TrainConfig(Part):
     pictures_every: int = Field(1000, ge=0, description="number of steps between pictures; 0: none")
     seed: int = Field(0, ge=0, lt=2**63, description="seed of weights, batches and augmentation")
     precision: Precision = Field("auto", description="precision as in Lightning Fabric; auto: what suits the device")
+    raised: tuple[int, ...] = Field((), description="steps at which the run had ended before iterations were raised")
 
 
 class RunConfig(Part):
@@ -209,7 +211,8 @@ def keys(method: str) -> list[str]:
         "optimizer": OptimizerConfig,
         "train": TrainConfig,
     }
-    return [f"{section}.{name}" for section, model in sections.items() for name in model.model_fields]
+    found = [f"{section}.{name}" for section, model in sections.items() for name in model.model_fields]
+    return [key for key in found if key != "train.raised"]  # which is what happened
 
 
 def arguments_model(method: str) -> type[Arguments]:
@@ -222,10 +225,13 @@ def arguments_model(method: str) -> type[Arguments]:
 def differences(old: RunConfig, new: RunConfig) -> list[str]:
     """Return a line for each field in which two configurations differ, and none for what may change.
 
-    Precision `auto` differs from no other: it stands for the one in use.
+    Precision `auto` differs from no other: it stands for the one in use. More iterations may be asked for of a run that
+    has ended, see `raise_iterations`.
     """
     left, right = (flatten(config._record()) for config in (old, new))
     free = {"version", "data.workers"}
+    if new.train.raised == (*old.train.raised, old.train.iterations) and new.train.iterations > old.train.iterations:
+        free |= {"train.iterations", "train.raised"}
     if "auto" in (old.train.precision, new.train.precision):
         free.add("train.precision")
     return [
@@ -233,6 +239,12 @@ def differences(old: RunConfig, new: RunConfig) -> list[str]:
         for key in sorted(left.keys() | right.keys())
         if left.get(key) != right.get(key) and key not in free
     ]
+
+
+def raise_iterations(old: RunConfig, new: RunConfig) -> RunConfig:
+    """Return the new configuration of a run that has ended, with the step at which it had."""
+    raised = (*old.train.raised, old.train.iterations)
+    return new.model_copy(update={"train": new.train.model_copy(update={"raised": raised})})
 
 
 def _build(record: dict[str, Any], source: str) -> RunConfig:

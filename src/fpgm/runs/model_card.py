@@ -195,9 +195,9 @@ def _training(card: ModelCard, config: Mapping[str, Any], run: Path) -> str:
     if area := card.least_area:
         facts["Smallest polyp"] = (
             f"{card.least_pixels(card.size**2)} pixels of {card.size} x {card.size}, chosen on {area.images} "
-            f"validation images; there, with smaller regions and without: Dice {area.dice_before:.4f} and {area.dice_after:.4f}, "
-            f"polyps found {area.found_before} and {area.found_after}, regions that touch no polyp "
-            f"{area.alarms_before} and {area.alarms_after}"
+            f"validation images; there, with smaller regions and without: Dice {area.dice_before:.4f} and "
+            f"{area.dice_after:.4f}, polyps found {area.found_before} and {area.found_after}, regions that touch no "
+            f"polyp {area.alarms_before} and {area.alarms_after}"
         )
     if statistics := summarise_statistics(card.statistics):
         scores = ", ".join(f"{name} {score:.4f}" for name, score in card.statistics.scores.items())
