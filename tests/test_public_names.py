@@ -74,14 +74,15 @@ COMMAND_LINE = {
     "data split": "--data --protocol --leave-out --seed --out --datasets --unseen --fractions --lists --labeled --json",
     "data audit": "--data --split --out --json",
     "data verify": "--data --datasets --json",
+    "data masks": "annotations --out --label",
     "prior learn": "--data --out --labeled --split --momentum --literal",
     "prior show": "prior --out",
     "prior compare": "priors --out --json",
     "train": "--method --data --out --labeled --split --preset --iterations --seed --from --set --resume "
     "--cross-validate --accelerator --devices --num-nodes --precision",
     "evaluate": "run --data --images --masks --name --split --datasets --device --workers --json",
-    "predict": "model images --out --threshold --average --keep-largest --min-area --save --device --precision "
-    "--batch-size",
+    "predict": "model images --out --threshold --average --keep-largest --min-area --save "
+    "--annotations --device --precision --batch-size",
     "adapt": "run frames --out --masks --own --count --device --batch-size --json",
     "export": "model --format --out --int8 --images",
     "serve": "run --host --port",

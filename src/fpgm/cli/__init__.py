@@ -30,7 +30,7 @@ from fpgm.cli import (
     train,
 )
 from fpgm.cli.arguments import Command, find_command, overview, read_arguments
-from fpgm.cli.data import audit, listing, prepare, split, synth, verify
+from fpgm.cli.data import audit, listing, masks, prepare, split, synth, verify
 from fpgm.cli.terminal import describe_error
 
 COMMANDS: dict[str, Command | dict[str, Command]] = {
@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
         "split": split.split,
         "audit": audit.audit,
         "verify": verify.verify,
+        "masks": masks.masks,
     },
     "prior": {"learn": prior.learn, "show": prior.show, "compare": prior.compare},
     "train": train.train,

@@ -26,6 +26,7 @@ def predict(
     keep_largest: bool = False,
     min_area: int | None = None,
     save: list[Literal["masks", "probabilities", "overlays"]] | None = None,
+    annotations: list[Literal["coco", "label-studio", "cvat"]] | None = None,
     device: str = "auto",
     precision: Literal["float32", "bfloat16", "auto"] = "float32",
     batch_size: int = 8,
@@ -47,14 +48,19 @@ def predict(
         min_area: leave out polyps of fewer pixels of the image; if not given, of fewer than the validation images chose
             for this model; 0 to keep all.
         save: kinds of pictures to write; all if not given.
+        annotations: formats of annotation tools to write the polyps in, to OUT/annotations; `fpgm data masks` makes
+            masks of what the tools export.
         device: device of the network: auto, cpu, cuda, cuda:1, mps …
         precision: float32, as in evaluation; bfloat16, faster and less exact; auto: bfloat16 if the processor has it.
         batch_size: number of images in a forward pass.
     """
+    from fpgm.labeling.exchange import write_annotations
     from fpgm.serving.folders.inputs import find_sources
     from fpgm.serving.folders.predict import predict_files
     from fpgm.serving.predictor import Predictor, load_engine
 
+    if annotations and save and "masks" not in save:
+        raise ValueError("--annotations are made of the masks: name masks in --save too")
     sources = find_sources(images, [out / kind for kind in KINDS])
     predictor = Predictor(
         load_engine(model, device, precision),
@@ -67,7 +73,10 @@ def predict(
     with progress_bars() as bar:
         show = bar("predict")
         summary = predict_files(predictor, sources, out, save or KINDS, lambda done, total: show("files", done, total))
+        written = write_annotations(out, annotations, summary.settings) if annotations else []
     _show(summary, out)
+    if written:
+        console().print(f"for annotation tools: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
     return int(bool(summary.problems))
 
 

@@ -32,13 +32,14 @@ class Skipped(NamedTuple):
 
 @dataclass
 class Summary:
-    """What became of the files: predicted now, predicted before, left out; and how much was found among all."""
+    """What became of the files: predicted now, predicted before, left out; how much was found; and the settings."""
 
     done: int = 0
     kept: int = 0
     pictures: int = 0
     polyps: int = 0
     problems: list[Skipped] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -97,6 +98,7 @@ class _Folder:
             "min_area": predictor.min_area,
             "kinds": list(kinds),
         }
+        self.summary.settings = self.settings
 
     def jobs(self, sources: Sequence[Source]) -> list[_Job]:
         """Name the results of each file as before, or else so that no two share a file."""
