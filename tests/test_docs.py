@@ -52,6 +52,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "how-to/report.md": ("store", "runs"),
     "how-to/reproduce.md": ("store",),
     "how-to/predict.md": ("run", "images"),
+    "how-to/label.md": ("store", "run", "images"),
     "how-to/adapt.md": ("store", "run", "images", "frames", "masks"),
     "how-to/export.md": ("run", "images"),
     "how-to/serve.md": ("run", "demo", "frame.jpg"),

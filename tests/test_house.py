@@ -50,7 +50,7 @@ MAY_IMPORT = {
         "runs",
         "spectrum",
     },
-    "labeling": {"data", "evaluation", "files", "model", "nets", "regions", "report", "runs", "serving"},
+    "labeling": {"calibration", "data", "evaluation", "files", "model", "nets", "regions", "report", "runs", "serving"},
     "training": {
         "config",
         "data",

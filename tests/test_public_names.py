@@ -84,6 +84,7 @@ COMMAND_LINE = {
     "predict": "model images --out --threshold --average --keep-largest --min-area --save "
     "--annotations --device --precision --batch-size",
     "adapt": "run frames --out --masks --own --count --device --batch-size --json",
+    "suggest": "path --out --count --model --images --device --json",
     "export": "model --format --out --int8 --images",
     "serve": "run --host --port",
     "reproduce": "table --data --out --preset --protocol --methods --labeled --seeds --iterations --set --dry-run "

@@ -94,8 +94,9 @@ def test_polygons_and_corrections_are_read(tmp_path: Path) -> None:
     grown[1:7, 4:16] = True
     mask = found.images[0].mask()
     assert (mask & ~grown).sum() == 0 and (expected & ~mask).sum() == 0
-    xml = '<annotations><image id="0" name="x.png" width="20" height="10"><polygon label="polyp" points="5,2;15,2;15,6;5,6"/>'
-    (tmp_path / "c.xml").write_text(f"{xml}<box label='polyp'/></image></annotations>")
+    image = '<image id="0" name="x.png" width="20" height="10">'
+    shapes = '<polygon label="polyp" points="5,2;15,2;15,6;5,6"/><box label="polyp"/>'
+    (tmp_path / "c.xml").write_text(f"<annotations>{image}{shapes}</image></annotations>")
     drawn = read_annotations(tmp_path / "c.xml")
     assert np.array_equal(drawn.images[0].mask(), mask) and drawn.left_out == ("x.png: a box, which makes no mask",)
 

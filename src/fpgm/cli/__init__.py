@@ -27,6 +27,7 @@ from fpgm.cli import (
     report,
     reproduce,
     serve,
+    suggest,
     train,
 )
 from fpgm.cli.arguments import Command, find_command, overview, read_arguments
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "evaluate": evaluate.evaluate,
     "predict": predict.predict,
     "adapt": adapt.adapt,
+    "suggest": suggest.suggest,
     "export": export.export,
     "serve": serve.serve,
     "reproduce": reproduce.reproduce,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-MOST_TARGETS = 4096  # candidates that stand for all; evenly spaced ones are taken if there are more
+MOST_TARGETS = 2048  # candidates that stand for all; evenly spaced ones are taken if there are more
 _BLOCK = 1024
 
 
