@@ -51,7 +51,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "how-to/evaluate.md": ("store", "run", "ward"),
     "how-to/report.md": ("store", "runs"),
     "how-to/reproduce.md": ("store",),
-    "how-to/predict.md": ("run", "images"),
+    "how-to/predict.md": ("store", "run", "images"),
     "how-to/label.md": ("store", "run", "images"),
     "how-to/adapt.md": ("store", "run", "images", "frames", "masks"),
     "how-to/export.md": ("run", "images"),

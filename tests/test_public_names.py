@@ -80,6 +80,7 @@ COMMAND_LINE = {
     "prior compare": "priors --out --json",
     "train": "--method --data --out --labeled --split --preset --iterations --seed --from --set --resume "
     "--cross-validate --accelerator --devices --num-nodes --precision",
+    "combine": "runs --out --data --device",
     "evaluate": "run --data --images --masks --name --split --datasets --device --workers --json",
     "predict": "model images --out --threshold --average --keep-largest --min-area --save "
     "--annotations --device --precision --batch-size",

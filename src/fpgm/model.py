@@ -13,6 +13,7 @@ from torch import nn
 
 from fpgm.files import file_sha256
 from fpgm.nets import build
+from fpgm.nets.ensemble import Ensemble
 from fpgm.nets.shapes import network_shapes
 from fpgm.nets.statistics import blend
 from fpgm.runs.card import CARD, ModelCard, model_folder, read_card
@@ -69,7 +70,9 @@ def load_model(path: Path) -> tuple[nn.Module, ModelCard]:
         )
     net = build(card.net, **arguments)
     net.load_state_dict(weights)
-    if card.statistics.own:
+    if isinstance(net, Ensemble):
+        net = net.blended()
+    elif card.statistics.own:
         net = blend(net, card.statistics.own)
     return net.eval(), card
 

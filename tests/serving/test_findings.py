@@ -46,7 +46,7 @@ def test_polyps_are_those_of_a_plain_search(mask: NDArray[np.bool_], seed: int) 
     for polyp in searched(mask):
         rows, columns = zip(*polyp, strict=True)
         box = min(columns), min(rows), max(columns) - min(columns) + 1, max(rows) - min(rows) + 1
-        expected.append((len(polyp), pytest.approx(np.mean([probability[pixel] for pixel in polyp])), box))
+        expected.append((len(polyp), pytest.approx(np.mean([probability[pixel] for pixel in polyp])), box, None))
     found = describe(mask, probability)
     assert sorted(found, key=lambda one: one.box) == sorted(expected, key=lambda one: one[2])
     assert [one.area for one in found] == sorted((one.area for one in found), reverse=True)

@@ -19,6 +19,7 @@ from fpgm import __version__
 from fpgm.cli import (
     adapt,
     analyze,
+    combine,
     demo,
     evaluate,
     export,
@@ -27,11 +28,10 @@ from fpgm.cli import (
     report,
     reproduce,
     serve,
-    suggest,
     train,
 )
 from fpgm.cli.arguments import Command, find_command, overview, read_arguments
-from fpgm.cli.data import audit, listing, masks, prepare, split, synth, verify
+from fpgm.cli.data import audit, listing, masks, prepare, split, suggest, synth, verify
 from fpgm.cli.terminal import describe_error
 
 COMMANDS: dict[str, Command | dict[str, Command]] = {
@@ -47,6 +47,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     },
     "prior": {"learn": prior.learn, "show": prior.show, "compare": prior.compare},
     "train": train.train,
+    "combine": combine.combine,
     "evaluate": evaluate.evaluate,
     "predict": predict.predict,
     "adapt": adapt.adapt,

@@ -13,7 +13,7 @@ from fpgm.cli.terminal import console, progress_bars
 if TYPE_CHECKING:
     from fpgm.serving.folders.predict import Summary
 
-KINDS: list[Literal["masks", "probabilities", "overlays"]] = ["masks", "probabilities", "overlays"]
+KINDS = ["masks", "probabilities", "overlays", "disagreements"]
 
 
 def predict(
@@ -25,7 +25,7 @@ def predict(
     average: bool = False,
     keep_largest: bool = False,
     min_area: int | None = None,
-    save: list[Literal["masks", "probabilities", "overlays"]] | None = None,
+    save: list[Literal["masks", "probabilities", "overlays", "disagreements"]] | None = None,
     annotations: list[Literal["coco", "label-studio", "cvat"]] | None = None,
     device: str = "auto",
     precision: Literal["float32", "bfloat16", "auto"] = "float32",
@@ -33,8 +33,9 @@ def predict(
 ) -> int:
     """Find polyps in images and videos of any size; not for clinical use.
 
-    Writes OUT/findings.csv with area, confidence and box of each polyp, and for each image OUT/masks (PNG, 0 or 255),
-    OUT/probabilities (16-bit PNG, 65535 is certain) and OUT/overlays (JPEG with outlines), at the size of the image.
+    Writes OUT/findings.csv with area, confidence and box of each polyp, the most uncertain images first, and for each
+    image OUT/masks (PNG, 0 or 255), OUT/probabilities (16-bit PNG, 65535 is certain), OUT/overlays (JPEG with outlines)
+    and, of a model of `fpgm combine`, OUT/disagreements (16-bit PNG), at the size of the image.
     Results of the same image, model and options are not computed again. A file that cannot be read is named at the
     end, and the exit code is 1.
 
@@ -72,7 +73,7 @@ def predict(
     )
     with progress_bars() as bar:
         show = bar("predict")
-        summary = predict_files(predictor, sources, out, save or KINDS, lambda done, total: show("files", done, total))
+        summary = predict_files(predictor, sources, out, save or None, lambda done, total: show("files", done, total))
         written = write_annotations(out, annotations, summary.settings) if annotations else []
     _show(summary, out)
     if written:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
+from fpgm.nets.ensemble import Ensemble
 from fpgm.nets.lite_unet import LiteUNet
 from fpgm.nets.unet import UNet
 
@@ -20,7 +22,7 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
     Args:
         name: "unet", the paper's; "lite_unet", a UNet on EfficientNet-Lite0, whose encoder can start from ImageNet
             weights; every method takes both. Or "monai:" and the name of a class of `monai.networks.nets`, for example
-            "monai:BasicUNet", for methods that need logits only.
+            "monai:BasicUNet", for methods that need logits only. Or "ensemble", of `members`; `fpgm combine` makes it.
         in_channels: C.
         classes: K.
         **kwargs: further arguments of the network, for example backbone="efficientnet-b0" for
@@ -30,6 +32,8 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
         return _call(name, UNet, {"in_channels": in_channels, "classes": classes, **kwargs})
     if name == "lite_unet" and in_channels == 3:
         return _call(name, LiteUNet, {"classes": classes, **kwargs})
+    if name == "ensemble":
+        return _ensemble(**kwargs)
     networks = _monai_networks() if name.startswith(_PREFIX) else {}
     if name not in networks:
         near = difflib.get_close_matches(name, ["unet", "lite_unet", *networks], n=4, cutoff=0.5)
@@ -43,6 +47,17 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
         )
     shape = {"spatial_dims": 2, "in_channels": in_channels, "out_channels": classes}
     return _call(name, networks[name], {**shape, **kwargs})
+
+
+def _ensemble(members: Sequence[Mapping[str, Any]] = ()) -> Ensemble:
+    """Build the members of an ensemble: each has `net`, `arguments` and `own`, as model cards have them."""
+    try:
+        parts = [(str(one["net"]), dict(one["arguments"]), float(one["own"])) for one in members]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"ensemble: a member has net, arguments and own, and this has not ({error})") from None
+    if nested := [name for name, _, _ in parts if name == "ensemble"]:
+        raise ValueError(f"ensemble: an {nested[0]} is not a member of another")
+    return Ensemble([build(name, **arguments) for name, arguments, _ in parts], [own for *_, own in parts])
 
 
 def _monai_networks() -> dict[str, type[nn.Module]]:

@@ -24,15 +24,29 @@ def check_finite(probabilities: Plane) -> Plane:
 
 
 class Finding(NamedTuple):
-    """One polyp: pixels, mean foreground probability over them, and its box as left, top, width, height in pixels."""
+    """One polyp.
+
+    Attributes:
+        area: its pixels.
+        confidence: mean foreground probability over them.
+        box: left, top, width and height in pixels.
+        disagreement: mean disagreement of a combined model's members over its pixels; None of a single model.
+    """
 
     area: int
     confidence: float
     box: tuple[int, int, int, int]
+    disagreement: float | None = None
 
 
-def describe(mask: Mask, probability: Plane) -> list[Finding]:
-    """Return the connected polyps of a mask (H, W) with probabilities (H, W), the largest first."""
+def describe(mask: Mask, probability: Plane, disagreement: Plane | None = None) -> list[Finding]:
+    """Return the connected polyps of a mask (H, W) with probabilities (H, W), the largest first.
+
+    Args:
+        mask: the mask.
+        probability: foreground probabilities.
+        disagreement: where the members of a combined model disagree (H, W), if it is one.
+    """
     if mask.shape != probability.shape:
         raise ValueError(f"the mask is {mask.shape}, the probability {probability.shape}: give them of one size")
     labels, _ = ndimage.label(mask, TOUCHING)
@@ -41,5 +55,6 @@ def describe(mask: Mask, probability: Plane) -> list[Finding]:
         inside = labels[rows, columns] == number
         confidence = float(probability[rows, columns][inside].mean(dtype=np.float64))
         box = columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start
-        found.append(Finding(int(inside.sum()), confidence, box))
+        spread = None if disagreement is None else float(disagreement[rows, columns][inside].mean(dtype=np.float64))
+        found.append(Finding(int(inside.sum()), confidence, box, spread))
     return sorted(found, key=lambda one: (-one.area, one.box))

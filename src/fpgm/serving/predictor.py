@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from fpgm.regions import Mask, clean
 from fpgm.runs.card import ModelCard
 from fpgm.serving.findings import Finding, Plane, describe
 
-__all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predictor", "describe", "load_predictor"]
+__all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predicted", "Predictor", "describe", "load_predictor"]
 
 Picture: TypeAlias = "NDArray[np.uint8] | Image.Image | str | os.PathLike[str]"
 BATCH = 8
@@ -43,6 +43,20 @@ class Engine(Protocol):
 
         They are as the network gives them; `Predictor` applies the temperature of the card.
         """
+
+
+class Predicted(NamedTuple):
+    """One picture of H x W pixels.
+
+    Attributes:
+        mask: the cleaned mask (H, W).
+        probability: foreground probabilities (H, W).
+        disagreement: standard deviation (H, W) of the members' probabilities of a combined model; else None.
+    """
+
+    mask: Mask
+    probability: Plane
+    disagreement: Plane | None
 
 
 class Predictor:
@@ -84,33 +98,48 @@ class Predictor:
             images: arrays (H, W, 3) or (H, W) in 0 … 255, Pillow pictures, or paths; they may differ in size. A file
                 is turned upright by its EXIF tag, a picture in memory is taken as it is.
         """
-        masks: list[Mask] = []
-        planes: list[Plane] = []
+        found = self.examine(images)
+        return [one.mask for one in found], [one.probability for one in found]
+
+    def examine(self, images: Sequence[Picture]) -> list[Predicted]:
+        """Return what `predict` does, and where the members of a combined model disagree."""
+        found: list[Predicted] = []
         for start in range(0, len(images), self.batch_size):
             pictures = [_open(image) for image in images[start : start + self.batch_size]]
-            for picture, plane in zip(pictures, self._planes(pictures), strict=True):
-                planes.append(temper(_resize(plane, picture.size), self.engine.card.temperature))
-                masks.append(self.mask(planes[-1]))
-        return masks, planes
+            planes, spreads = self._planes(pictures)
+            for row, picture in enumerate(pictures):
+                plane = temper(_resize(planes[row], picture.size), self.engine.card.temperature)
+                spread = None if spreads is None else _resize(spreads[row], picture.size)
+                found.append(Predicted(self.mask(plane), plane, spread))
+        return found
 
     def mask(self, probability: Plane) -> Mask:
         """Return the cleaned mask (H, W) of probabilities (H, W)."""
         least = self.engine.card.least_pixels(probability.size) if self.min_area is None else self.min_area
         return clean(probability >= self.threshold, keep_largest=self.keep_largest, min_area=least)
 
-    def _planes(self, pictures: Sequence[Image.Image]) -> Plane:
-        """Probabilities (B, S, S) of pictures, prepared exactly as in training."""
+    def _planes(self, pictures: Sequence[Image.Image]) -> tuple[Plane, Plane | None]:
+        """Probabilities and disagreement (B, S, S) of pictures, prepared exactly as in training."""
         pixels = np.stack([prepare_image(picture, self.engine.card.size) for picture in pictures])
         batch = np.divide(pixels.transpose(0, 3, 1, 2), 255, dtype=np.float32)
         if not self.average:
-            return self.engine.probabilities(batch)
-        total = np.zeros((len(batch), *batch.shape[2:]), np.float64)
+            return self._compute(batch)
+        total = np.zeros((2, len(batch), *batch.shape[2:]), np.float64)
+        spreads: Plane | None = None
         for flipped in (False, True):
             for quarters in range(4):
                 view = np.rot90(batch[..., ::-1] if flipped else batch, quarters, (2, 3))
-                back = np.rot90(self.engine.probabilities(np.ascontiguousarray(view)), -quarters, (1, 2))
+                planes, spreads = self._compute(np.ascontiguousarray(view))
+                both = np.stack([planes, planes if spreads is None else spreads])
+                back = np.rot90(both, -quarters, (2, 3))
                 total += back[..., ::-1] if flipped else back
-        return (total / 8).astype(np.float32)
+        mean = (total / 8).astype(np.float32)
+        return mean[0], None if spreads is None else mean[1]
+
+    def _compute(self, batch: NDArray[np.float32]) -> tuple[Plane, Plane | None]:
+        if getattr(self.engine, "disagrees", False):
+            return self.engine.with_disagreement(batch)  # type: ignore[attr-defined, no-any-return]  # of torch alone
+        return self.engine.probabilities(batch), None
 
 
 def load_predictor(

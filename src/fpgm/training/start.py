@@ -157,6 +157,8 @@ def _fine_tuning(base: Path) -> list[str]:
     """Return the settings of a run that starts from a model: its network, and the place of its weights."""
     base_file(base)
     card = base_card(base)
+    if card and card.net == "ensemble":
+        raise ValueError(f"--from {base} is a combination of runs: give one of those it was made of")
     network = [f"net.name={card.net}", f"net.arguments={json.dumps(card.arguments)}"] if card else []
     return [*network, "net.pretrained=false", f"net.start={json.dumps(str(base.resolve()))}"]
 
