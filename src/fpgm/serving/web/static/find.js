@@ -23,6 +23,12 @@ export async function showPrediction(answer, name) {
   update();
 }
 
+/** Forget the frame. */
+export function clearPrediction() {
+  frame = null;
+  regions = [];
+}
+
 /** The least pixels of a polyp in this frame: the slider says them in percent of the picture. */
 const leastPixels = () => Math.round((Number(part("least").value) / 100) * frame.map.length);
 
