@@ -53,11 +53,13 @@ def _draw_phantoms(folder: Path) -> None:
 
 
 def shrink_demo(patch: pytest.MonkeyPatch) -> None:
-    """Give the demo few images and a small network, in this process and in those that it starts."""
+    """Give the demo few images, drawn in this process, and a small network, here and in processes that it starts."""
     from fpgm.cli import demo
+    from fpgm.cli.data import synth
 
     small = ("net.name=unet", "net.arguments={channels: [2, 4, 4, 8, 8]}", "train.choose_statistics=false")
     patch.setattr(demo, "COUNT", 12)
+    patch.setattr(synth, "worker_count", lambda _: 1)
     patch.setattr(demo, "SETTINGS", {name: (*demo.SETTINGS.get(name, ()), *small) for name in demo.METHODS})
 
 

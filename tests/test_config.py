@@ -110,3 +110,14 @@ def test_a_malformed_file_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(ValueError):
         RunConfig.load(path)
+
+
+def test_arguments_of_the_network_are_set_one_by_one() -> None:
+    settings = ["net.backbone=efficientnet-b0", "net.name=monai:FlexibleUNet", "net.dropout=0.1"]
+    net = resolve("mini", "supervised", DATA, settings).net
+    assert net == NetConfig(name="monai:FlexibleUNet", arguments={"backbone": "efficientnet-b0", "dropout": 0.1})
+    assert net == resolve("mini", "supervised", DATA, [settings[1], "net.arguments={dropout: 0.1}", settings[0]]).net
+    with pytest.raises(ValueError, match=r"no setting 'net\.pretrain'; near it: net\.pretrained"):
+        resolve("mini", "supervised", DATA, ["net.pretrain=true"])
+    with pytest.raises(ValueError, match=r"no setting 'net\.a\.b'"):
+        resolve("mini", "supervised", DATA, ["net.a.b=1"])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import runpy
+import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +16,9 @@ import pytest
 import torch
 from PIL import Image
 
+from fpgm.cli import main
 from fpgm.data.synthetic import phantom
+from fpgm.model import load_model
 from fpgm.spectrum import FrequencyPrior, align, amplitude, edge_profiles, generic_profile, radial_profile
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -126,3 +131,39 @@ def test_a_prior_of_one_s_own_images_is_their_mean_profile(tmp_path: Path, capsy
     assert torch.allclose(prior.profile, torch.stack(profiles).mean(0), rtol=2e-3)
     assert "3 images, 0 without a visible edge" in capsys.readouterr().out
     assert Image.open(tmp_path / "prior.png").size == (256, 128)
+
+
+@pytest.fixture
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Install the example of a package, from a copy, since building leaves files beside the source."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copytree(EXAMPLES / "package", folder / "source")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip += ["--no-deps", "--no-index", "--no-build-isolation", "--target", str(folder / "site")]
+    subprocess.run([*pip, str(folder / "source")], check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder / "site")
+        yield
+
+
+def test_a_method_and_a_network_of_another_package_are_used_like_ours(
+    installed: None, phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["net.name=dilated", "net.width=4", "net.depth=2", "method.weight=0.05", "train.choose_statistics=false"]
+    few += ["train.pictures_every=0", "data.batch_labeled=2", "data.batch_unlabeled=2", "train.save_every=2"]
+    given = ["--data", str(phantom_store), "--preset", "mini", "--iterations", "2", "--precision", "32-true"]
+    run, runs = tmp_path / "run", tmp_path / "runs"
+    assert main(["train", "--method", "entropy", "--labeled", "10%", "--out", str(run), *given, "--set", *few]) == 0
+    (run / "model" / "model.json").unlink()  # as if it was killed before its end
+    assert main(["train", "--resume", "--out", str(run)]) == 0
+    few.remove("method.weight=0.05")
+    table = ["main", "--methods", "entropy", "--labeled", "10%", "--protocol", "strict"]
+    assert main(["reproduce", *table, "--out", str(runs), *given, "--set", *few]) == 0
+    assert main(["report", str(runs), "--out", str(tmp_path / "report")]) == 0
+    header = (run / "metrics.csv").read_text().partition("\n")[0]
+    assert "entropy" in header.split(",")
+    net, card = load_model(run)
+    assert type(net).__module__ == "fpgm_entropy.dilated" and card.arguments == {"width": 4, "depth": 2}
+    assert "entropy" in (tmp_path / "report" / "index.html").read_text()
+    assert main(["train", "--method", "entrop", "--out", str(tmp_path / "none"), *given]) == 2
+    assert "near it: entropy" in capsys.readouterr().err

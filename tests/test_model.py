@@ -195,3 +195,17 @@ def test_a_card_without_the_field_is_read(folder: Path) -> None:
     del record["calibration"], record["least_area"]
     (folder / "model.json").write_text(json.dumps(record))
     assert load_model(folder)[1].calibration is None
+
+
+def test_a_card_that_names_a_module_imports_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil_net.py").write_text("from pathlib import Path\nPath('imported').touch()\nNet = 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    record = json.loads((folder / CARD).read_text())
+    for name in ("evil_net:Net", "evil_net.Net", "evil_net"):
+        (folder / CARD).write_text(json.dumps({**record, "net": name}))
+        with pytest.raises(ValueError, match="no network is called 'evil_net"):
+            load_model(folder)
+    assert not Path("imported").exists()

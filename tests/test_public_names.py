@@ -14,7 +14,7 @@ import torch
 import fpgm
 from fpgm.cli import COMMANDS
 from fpgm.cli.arguments import arguments_of
-from fpgm.cli.reproduce import reproduce
+from fpgm.cli.experiments.reproduce import reproduce
 from fpgm.config import PRESETS, keys
 from fpgm.data.batches.batch import Batch
 from fpgm.methods import METHODS, Method
@@ -79,7 +79,7 @@ COMMAND_LINE = {
     "prior show": "prior --out",
     "prior compare": "priors --out --json",
     "train": "--method --data --out --labeled --split --preset --iterations --seed --from --set --resume "
-    "--cross-validate --accelerator --devices --num-nodes --precision",
+    "--cross-validate --accelerator --devices --num-nodes --precision --track",
     "combine": "runs --out --data --device",
     "evaluate": "run --data --images --masks --name --split --datasets --device --workers --json",
     "predict": "model images --out --threshold --average --keep-largest --min-area --save "
@@ -88,8 +88,9 @@ COMMAND_LINE = {
     "suggest": "path --out --count --model --images --device --json",
     "export": "model --format --out --int8 --images",
     "serve": "run --host --port",
-    "reproduce": "table --data --out --preset --protocol --methods --labeled --seeds --iterations --set --dry-run "
-    "--engine --jobs --cpus --ray-address --accelerator --precision --json",
+    "reproduce": "table --data --out --plan --save-plan --preset --protocol --splits --draws --methods --labeled "
+    "--seeds --iterations --set --dry-run --engine --jobs --cpus --ray-address --accelerator --precision --json",
+    "leaderboard": "entries --data --out --json",
     "analyze signature": "--data --out --datasets --count --seed --json",
     "analyze specificity": "--data --out --datasets --split --count --seed --json",
     "report": "runs --out",
@@ -176,7 +177,7 @@ def test_the_options_of_a_command(command: str) -> None:
 
 
 def test_the_tables() -> None:
-    tables = get_args(get_type_hints(reproduce)["table"])
+    tables = get_args(get_args(get_type_hints(reproduce)["table"])[0])  # or none, with a plan
     paper = ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma")
     assert tables == (*paper, "ablation-teacher", "hospitals", "all")
 

@@ -141,7 +141,7 @@ def train(
     Args:
         store: folder of prepared data sets, divided by `split`; only a resumed run needs none.
         out: run folder to write.
-        method: name of the method: `fpgm_teacher` if not given, `supervised`, `fpgm` …
+        method: name of the method: `fpgm_teacher` if not given, `supervised`, `fpgm` …; or `package.module:Class`.
         labeled: number or percentage of training images whose masks may be used, or `all`; if not given, 5% of public
             data and all of your own.
         split: name or path of a split of the store; the only one if not given.

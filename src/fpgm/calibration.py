@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 BINS = 15  # of equal width, as in Guo et al. (2017)
@@ -72,6 +71,8 @@ def fit_temperature(log_odds: ArrayLike, truth: ArrayLike) -> float:
         log_odds: log-odds of the foreground (P,), as the network gives them.
         truth: what is not 0 is foreground (P,).
     """
+    from scipy.optimize import brentq  # takes half a second to import, and every training imports this module
+
     odds, true = np.asarray(log_odds, np.float32).ravel(), np.asarray(truth).ravel() != 0
 
     def slope(inverse: float) -> float:

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from fpgm._version import __version__
-from fpgm.data.names import near
-from fpgm.methods import METHODS
+from fpgm.data.names import near, nearest
 from fpgm.methods.arguments import STRICT, Arguments, explain
 from fpgm.methods.arguments import arguments_model as model_of
+from fpgm.registry import find_method, method_names
 from fpgm.runs.config import flatten, load_yaml, read_yaml, write_config
 
 Preset = Literal["paper", "mini"]
@@ -109,8 +109,13 @@ class RunConfig(Part):
     def load(cls, path: Path) -> RunConfig:
         """Read a run's `config.yaml`."""
         record = load_yaml(path)
-        if not isinstance(record, dict) or str(record.get("method")) not in METHODS:
-            raise ValueError(f"{path} is not the configuration of a run: it names no method of this version")
+        if not isinstance(record, dict) or "method" not in record:
+            raise ValueError(f"{path} is not the configuration of a run: it names no method")
+        if (method := str(record["method"])) not in method_names():
+            raise ValueError(
+                f"{path} is of the method {method[:100]!r}, which is neither ours nor of an installed package; if it "
+                "is a class of your own, give --method MODULE:CLASS"
+            )
         return _build({key: value for key, value in record.items() if key != "departs"}, str(path))
 
     def departures(self) -> list[str]:
@@ -159,10 +164,10 @@ def resolve(preset: Preset, method: str, data: Mapping[str, Any], settings: Iter
 
     Args:
         preset: name of the setting that the defaults come from.
-        method: name in `METHODS`.
+        method: name of the method, see `fpgm.registry`.
         data: fields of `DataConfig`.
         settings: further settings, `key=value` with dotted keys, e.g. `method.gamma=0.1` or `train.iterations=500`;
-            later ones win.
+            later ones win. `net.NAME=VALUE` sets an argument of the network.
     """
     record: dict[str, Any] = {**PRESETS[preset](method), "method": method}
     record["data"] = {**record.get("data", {}), **data}
@@ -190,14 +195,19 @@ def amend(
 def _apply(record: dict[str, Any], settings: Iterable[str]) -> None:
     """Put settings `key=value` into the record of a configuration."""
     valid = keys(record["method"])
-    for setting in settings:
+    for setting in sorted(settings, key=lambda text: not text.startswith("net.name=")):  # which drops what came before
         key, equals, text = setting.partition("=")
         if not equals:
             raise ValueError(f"--set takes key=value, got {setting!r}; for example method.gamma=0.1")
-        if key not in valid:
-            raise ValueError(f"there is no setting {key!r}; {near(key, valid)}")
         section, _, name = key.partition(".")
-        record.setdefault("arguments" if section == "method" else section, {})[name] = read_yaml(text, setting)
+        value = read_yaml(text, setting)
+        if key in valid:
+            record.setdefault("arguments" if section == "method" else section, {})[name] = value
+        elif section == "net" and name.isidentifier() and not nearest(name, NetConfig.model_fields, 0.8):
+            given = record.setdefault("net", {})
+            given["arguments"] = {**given.get("arguments", {}), name: value}  # `build` refuses what the network lacks
+        else:
+            raise ValueError(f"there is no setting {key!r}; {near(key, valid)}")
         if key == "net.name":
             record["net"] = {"name": record["net"]["name"]}  # what else a preset says is of its own network
 
@@ -217,9 +227,7 @@ def keys(method: str) -> list[str]:
 
 def arguments_model(method: str) -> type[Arguments]:
     """Return the arguments of a method beside its network, as a typed section."""
-    if method not in METHODS:
-        raise ValueError(f"there is no method {method!r}; {near(method, METHODS)}")
-    return model_of(METHODS[method].__init__)
+    return model_of(find_method(method).__init__)
 
 
 def differences(old: RunConfig, new: RunConfig) -> list[str]:

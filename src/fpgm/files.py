@@ -1,8 +1,8 @@
 """Writing files so that a reader never meets half of one, writing them alone, and knowing them again.
 
 And the rules for files that came from others: `open_regular` for what they are, `read_file` and `check_inside` for
-where they are, `parse_json` for how deep they go, `check_name` for a text in them that becomes a part of a path,
-`csv_cell` for one that becomes a cell.
+where they are, `parse_json` for how deep they go, `first_fault` for what departs from their schema, `check_name` for a
+text in them that becomes a part of a path, `csv_cell` for one that becomes a cell.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = ".run.lock"
@@ -166,6 +169,12 @@ def parse_json(text: str | bytes) -> Any:
         if depth > MOST_DEPTH:
             raise ValueError(f"nested deeper than {MOST_DEPTH} levels")
     return json.loads(plain)
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return where a record first departs from its schema, and how."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
 
 
 def check_name(name: object, what: str) -> str:

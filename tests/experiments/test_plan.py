@@ -9,18 +9,15 @@ import numpy as np
 import pytest
 
 from fpgm.data.splits.split import Split
+from fpgm.experiments.folds import Fold, find_split, hospital_folds
 from fpgm.experiments.plan import (
     HOSPITAL_METHODS,
     LABELED,
     PAPER,
     ROWS,
-    SPLIT_SEED,
     Cell,
-    Fold,
     Table,
     check,
-    find_split,
-    hospital_folds,
     plan,
 )
 from fpgm.methods import METHODS
@@ -82,7 +79,7 @@ def test_a_seed_is_finished_before_the_next(tmp_path: Path) -> None:
 
 def test_convention_the_split_is_the_same_for_all_seeds(tmp_path: Path) -> None:
     cells = make(tmp_path, "main", seeds=[0, 1, 2], methods=["fpgm"])
-    assert {cell.split for cell in cells} == {f"paper-{SPLIT_SEED}"} == {"paper-0"}
+    assert {cell.split for cell in cells} == {"paper-0"}
     assert {cell.config().train.seed for cell in cells} == {0, 1, 2}
 
 
@@ -232,3 +229,18 @@ def test_the_teachers_parts_are_rows_that_make_a_run(tmp_path: Path) -> None:
     configs = [cell.config() for cell in cells]  # refuses an argument that the method does not have
     assert {config.method for config in configs} == {"fpgm_teacher"}
     assert len({config.model_dump_json(serialize_as_any=True) for config in configs}) == len(cells)
+
+
+def test_a_class_that_the_user_names_is_a_row_that_other_processes_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "from fpgm.methods.supervised import Supervised\nclass Own(Supervised):\n    pass\n"
+    (tmp_path / "own_row.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    (cell,) = make(tmp_path, "main", methods=["own_row:Own"], labeled=["5%"])
+    assert cell.folder.parts[-2] == "own_row.Own" == cell.variant.method
+    del METHODS["own_row.Own"]  # as in a process that has just been started
+    try:
+        assert cell.config().method == "own_row.Own"
+    finally:
+        METHODS.pop("own_row.Own", None)

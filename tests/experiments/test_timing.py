@@ -8,7 +8,8 @@ import pytest
 
 from fpgm.data.splits.split import Split
 from fpgm.experiments import timing
-from fpgm.experiments.plan import Cell, Fold, plan
+from fpgm.experiments.folds import Fold
+from fpgm.experiments.plan import Cell, plan
 from fpgm.experiments.timing import Cost, kind, measure, times
 from fpgm.runs.metrics import read_metrics
 

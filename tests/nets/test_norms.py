@@ -246,24 +246,6 @@ class TestEveryNorm:
         after = [value for name, value in net.named_buffers() if "running" in name]
         assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
-    def test_exports_to_torch_and_onnx(self, norm: Norm, tmp_path: Path) -> None:
-        """The reports compare the files with the original, on batches of more than the two images traced."""
-        net = small_net(norm)
-        net(torch.rand(4, 3, 32, 32))
-        card = ModelCard(net="unet", arguments={"channels": list(SMALL), "norm": norm}, size=32, training={})
-        save_model(tmp_path / "model", net.eval(), card)
-        reports = [
-            export_torch(tmp_path / "model", tmp_path / "model.pt2", pictures=pictures(5)),
-            export_onnx(tmp_path / "model", tmp_path / "model.onnx", pictures=pictures(5)),
-        ]
-        assert all(report.images == 5 and report.max_difference < 1e-4 for report in reports)
-
-    def test_traces_as_one_graph(self, norm: Norm) -> None:
-        net, image = small_net(norm).train(), torch.rand(2, 3, 32, 32)
-        compiled = torch.compile(copy.deepcopy(net), backend="aot_eager", fullgraph=True)
-        image = image.to(memory_format=torch.channels_last)
-        torch.testing.assert_close(compiled(image), net(image), rtol=1e-3, atol=1e-4)
-
     def test_decoders_that_methods_add_take_the_same(self, norm: Norm) -> None:
         def kinds(decoder: nn.Module) -> list[type]:
             return [type(one) for one in decoder.modules() if isinstance(one, nn.BatchNorm2d | nn.InstanceNorm2d)]
@@ -274,6 +256,26 @@ class TestEveryNorm:
         added += [one for one in cvbm.modules() if isinstance(one, Decoder)]
         assert len(added) >= 4
         assert all(kinds(one) == kinds(net.decoder) for one in added)
+
+
+def test_both_kinds_in_one_network_export_to_torch_and_onnx(tmp_path: Path) -> None:
+    """The reports compare the files with the original, on batches of more than the two images traced."""
+    net = small_net("mixed")
+    net(torch.rand(4, 3, 32, 32))
+    card = ModelCard(net="unet", arguments={"channels": list(SMALL), "norm": "mixed"}, size=32, training={})
+    save_model(tmp_path / "model", net.eval(), card)
+    reports = [
+        export_torch(tmp_path / "model", tmp_path / "model.pt2", pictures=pictures(5)),
+        export_onnx(tmp_path / "model", tmp_path / "model.onnx", pictures=pictures(5)),
+    ]
+    assert all(report.images == 5 and report.max_difference < 1e-4 for report in reports)
+
+
+def test_both_kinds_in_one_network_trace_as_one_graph() -> None:
+    net, image = small_net("mixed").train(), torch.rand(2, 3, 32, 32)
+    compiled = torch.compile(copy.deepcopy(net), backend="aot_eager", fullgraph=True)
+    image = image.to(memory_format=torch.channels_last)
+    torch.testing.assert_close(compiled(image), net(image), rtol=1e-3, atol=1e-4)
 
 
 def test_running_statistics_of_batch_norm_are_not_loaded_into_instance_norm() -> None:

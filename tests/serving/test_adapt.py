@@ -164,21 +164,19 @@ def test_progress(site: Path, tmp_path: Path) -> None:
 
 
 def test_the_model_predicts_and_exports_like_any_other(site: Path, tmp_path: Path) -> None:
-    files = sorted((site / "frames").glob("*.png"))
-    for own in (0.0, 0.5):
-        out = tmp_path / f"own-{own}"
-        adapt(model(), [str(site / "frames")], out, own=own, device="cpu")
-        predictor = fpgm.load_predictor(out, device="cpu")
-        masks, planes = predictor.predict(files)
-        alone = [predictor.predict([file])[1][0] for file in files]
-        assert all(np.allclose(plane, one, atol=1e-4) for plane, one in zip(planes, alone, strict=True))
-        old = fpgm.load_predictor(model(), device="cpu")
-        assert predictor.engine.identity != old.engine.identity
-        assert any((mask != other).any() for mask, other in zip(masks, old.predict(files)[0], strict=True))
-        report = export_onnx(out, tmp_path / f"{own}.onnx", pictures=[Image.open(file) for file in files])
-        assert report.max_difference < 1e-4 and report.dice > 0.999
-        assert fpgm.load_predictor(report.path).engine.card == read_card(out)
-        assert export_torch(out, tmp_path / f"{own}.pt2").max_difference < 1e-4
+    files, out = sorted((site / "frames").glob("*.png")), tmp_path / "adapted"
+    adapt(model(), [str(site / "frames")], out, own=0.5, device="cpu")
+    predictor = fpgm.load_predictor(out, device="cpu")
+    masks, planes = predictor.predict(files)
+    alone = [predictor.predict([file])[1][0] for file in files]
+    assert all(np.allclose(plane, one, atol=1e-4) for plane, one in zip(planes, alone, strict=True))
+    old = fpgm.load_predictor(model(), device="cpu")
+    assert predictor.engine.identity != old.engine.identity
+    assert any((mask != other).any() for mask, other in zip(masks, old.predict(files)[0], strict=True))
+    report = export_onnx(out, tmp_path / "adapted.onnx", pictures=[Image.open(file) for file in files])
+    assert report.max_difference < 1e-4 and report.dice > 0.999
+    assert fpgm.load_predictor(report.path).engine.card == read_card(out)
+    assert export_torch(out, tmp_path / "adapted.pt2").max_difference < 1e-4
 
 
 # what is refused

@@ -26,12 +26,12 @@ from fpgm.cli import (
     predict,
     prior,
     report,
-    reproduce,
     serve,
     train,
 )
 from fpgm.cli.arguments import Command, find_command, overview, read_arguments
 from fpgm.cli.data import audit, listing, masks, prepare, split, suggest, synth, verify
+from fpgm.cli.experiments import leaderboard, reproduce
 from fpgm.cli.terminal import describe_error
 
 COMMANDS: dict[str, Command | dict[str, Command]] = {
@@ -55,6 +55,7 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
     "export": export.export,
     "serve": serve.serve,
     "reproduce": reproduce.reproduce,
+    "leaderboard": leaderboard.leaderboard,
     "analyze": {"signature": analyze.signature, "specificity": analyze.specificity},
     "report": report.report,
 }

@@ -100,7 +100,7 @@ def make_cells(out: Path, store: Path, iterations: int, seed: int) -> list[Cell]
 
 def train_all(cells: Sequence[Cell], output: Console) -> bool:
     """Train and evaluate the runs in parallel; False if the user stopped it."""
-    from fpgm.cli.watch import Display, compute
+    from fpgm.cli.experiments.watch import Display, compute
     from fpgm.experiments.plan import check
     from fpgm.experiments.processes import Processes
     from fpgm.experiments.work import make_steps

@@ -24,6 +24,7 @@ def train(
     devices: int = 1,
     num_nodes: int = 1,
     precision: str | None = None,
+    track: list[Literal["mlflow", "wandb"]] | None = None,
 ) -> int:
     """Train a model; a stopped or killed run continues with --resume and ends with the same weights.
 
@@ -32,7 +33,8 @@ def train(
     Args:
         out: run folder to write.
         data: store that `fpgm data prepare` or `fpgm data synth` made; only a resumed run needs none.
-        method: name of the method: fpgm_teacher if not given; supervised, fpgm …; a wrong name lists them.
+        method: name of the method: fpgm_teacher if not given; supervised, fpgm …; a wrong name lists them. Also a name
+            that an installed package registers, or package.module:Class, which is imported.
         labeled: number or percentage of training images whose masks may be used, or all. If not given, 5% where a data
             set of the paper or the phantom is trained on, and all of one's own.
         split: name of a folder under STORE/splits, or path of a split; the only one of the store if not given.
@@ -44,7 +46,7 @@ def train(
         from_: run folder, model folder, or safetensors file of an encoder, to start from; the network is that of the
             model. What of a file matches is said.
         set: further settings as key=value, e.g. method.gamma=0.1 optimizer.lr=0.02; may be repeated. A wrong key is
-            refused with the nearest ones.
+            refused with the nearest ones. net.NAME=VALUE sets an argument of the network.
         resume: continue the run in --out from its last checkpoint, with its settings; others are refused.
         cross_validate: number of folds. Before the run, train so many times without one fold of the labelled images,
             whole groups at a time, and score it; the mean Dice is printed and kept in RUN/cross_validation.json.
@@ -53,6 +55,8 @@ def train(
         num_nodes: number of machines.
         precision: 32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed on a GPU that has it, 32-true elsewhere. If not
             given, 32-true in the preset paper and auto in mini.
+        track: also give settings and figures, no images, to mlflow (at MLFLOW_TRACKING_URI, else in RUN/mlruns) or
+            wandb (in RUN/wandb; sent only if WANDB_MODE is online).
     """
     from fpgm.cli.terminal import console
     from fpgm.training.start import start
@@ -77,6 +81,7 @@ def train(
             accelerator=accelerator,
             devices=devices,
             num_nodes=num_nodes,
+            track=track or (),
             console=output,
         )
     except Stopped as stopped:

@@ -15,7 +15,7 @@ import PIL
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm._version import __version__
-from fpgm.files import read_file
+from fpgm.files import first_fault, read_file
 
 MANIFEST = "manifest.json"
 MAKE = "`fpgm data prepare --root RAW --out STORE` or `fpgm data synth --out STORE`"
@@ -92,10 +92,8 @@ class Manifest(BaseModel):
         try:
             return cls.model_validate_json(read_file(path))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            told = f"{where}: {first['msg']}"
-            raise ValueError(f"{path} is not a manifest of this release ({told}); make it again with {MAKE}") from None
+            told = f"{path} is not a manifest of this release ({first_fault(error)})"
+            raise ValueError(f"{told}; make it again with {MAKE}") from None
 
     def text(self) -> str:
         """Return the content of the file, one line per image."""

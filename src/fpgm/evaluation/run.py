@@ -107,7 +107,7 @@ def evaluate_run(
     place, name = store or Path(data["store"]), str(data["split"])
     split = _read_split(run, place, name, card)
     held = held_out(split)
-    header = make_header(card, Path(name).name, split.protocol, split.seed, split.left_out)
+    header = make_header(card, Path(name).name, split.protocol, split.seed, split.left_out, split.draw)
     sets = {key: ImageSet(place, one.ids, {"unseen": one.unseen}) for key, one in held.items()}
     chosen = choose(sets, datasets, "the split has no test or unseen images of")
     evaluate_sets(run, header, sets, chosen, store=place, device=device, workers=workers, advance=advance)
@@ -166,7 +166,7 @@ def held_out(split: Split) -> dict[str, HeldOut]:
     return sets
 
 
-def make_header(card: ModelCard, split: str, protocol: str, seed: int, left_out: str = "") -> Evaluation:
+def make_header(card: ModelCard, split: str, protocol: str, seed: int, left_out: str = "", draw: int = 0) -> Evaluation:
     """Return a record without data sets; `split` is the name of the split, or its folder."""
     return Evaluation(
         weights_sha256=card.weights_sha256,
@@ -175,6 +175,7 @@ def make_header(card: ModelCard, split: str, protocol: str, seed: int, left_out:
         split=Path(split).name,
         split_seed=seed,
         left_out=left_out,
+        draw=draw,
     )
 
 

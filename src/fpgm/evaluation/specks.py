@@ -36,7 +36,8 @@ def choose_least_area(net: nn.Module, pool: Pool, *, device: torch.device) -> Le
         device: device of the network.
     """
     net.eval()
-    masks, truths = [], []
+    masks: list[Mask] = []
+    truths: list[NDArray[np.uint8]] = []
     for start in range(0, len(pool), _BATCH):
         chosen = np.arange(start, min(start + _BATCH, len(pool)))
         masks.extend(predict_masks(net, pool.images(chosen), device))

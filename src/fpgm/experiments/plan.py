@@ -1,10 +1,11 @@
 """The runs behind each table: the paper's tables, the parts of `fpgm_teacher`, and unseen hospitals.
 
-A *cell* is one run: a variant of a method, a share of labels, a seed, a fold. A *fold* is a split of the store: the
-paper's tables have one, ``<protocol>-0``, and the table `hospitals` has one for each hospital that is left out,
-``hospitals-<hospital>-0``. Tables that need the same cell share its folder,
-``OUT/<fold>/<preset>/<labelled>/<variant>/seed-<n>``. The seed is that of weights, batches and augmentation; a fold is
-the same for all seeds, because the paper's labelled sets are the same for all its runs.
+A *cell* is one run: a variant of a method, a share of labels, a seed, a fold. A *fold* is a split of the store and a
+draw of its labelled images, see `fpgm.experiments.folds`: the paper's tables have one, ``<protocol>-0``, unless others
+are asked for, and the table `hospitals` has one for each hospital that is left out, ``hospitals-<hospital>-0``. Tables
+that need the same cell share its folder, ``OUT/<fold>/<preset>/<labelled>/<variant>/seed-<n>``. The seed is that of
+weights, batches and augmentation; a fold is the same for all seeds, because the paper's labelled sets are the same for
+all its runs.
 """
 
 from __future__ import annotations
@@ -12,56 +13,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
-from fpgm.config import Preset, RunConfig, arguments_model, differences, resolve
-from fpgm.data.catalog import hospital_of
-from fpgm.data.names import abbreviate
-from fpgm.data.splits import hospitals
-from fpgm.data.splits.protocols import Protocol, draw
-from fpgm.data.splits.split import Split, slug, split_name
-from fpgm.data.store import open_stores
+from fpgm.config import Preset, RunConfig, differences, resolve
+from fpgm.data.names import near
+from fpgm.experiments.folds import Fold
 from fpgm.methods import METHODS
+from fpgm.registry import find_method, import_method
 from fpgm.runs.folder import RunFolder
 
 Table = Literal["main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "ablation-teacher", "hospitals"]
 PAPER: tuple[Table, ...] = ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma")
 COMPARISONS: tuple[Table, ...] = ("main", "zero-shot", "hospitals")  # their rows are methods, of one's choice
 HOSPITAL_METHODS = ("supervised", "unimatch", "fpgm", "fpgm_teacher")  # rows of `hospitals` if none are chosen
-SPLIT_SEED = 0
 _OURS = ("data.store", "data.split", "data.labeled", "train.seed")
 
 
 @dataclass(frozen=True)
-class Fold:
-    """A split of the store: that of a protocol, or of protocol `hospitals` with one hospital left out."""
-
-    protocol: Protocol
-    left_out: str = ""
-
-    @property
-    def split(self) -> str:
-        """Name of the split in the store."""
-        return split_name(self.protocol, SPLIT_SEED, self.left_out)
-
-    @property
-    def folder(self) -> str:
-        """Name of the folder of its cells."""
-        return f"{self.protocol}-{slug(self.left_out)}" if self.left_out else self.protocol
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        """Tables that may show its cells."""
-        return ("hospitals",) if self.left_out else (*PAPER, "ablation-teacher")
-
-
-@dataclass(frozen=True)
 class Variant:
-    """A row of a table: a method and the settings that make it this row."""
+    """A row of a table: a method and the settings that make it this row.
+
+    Attributes:
+        name: name of the row.
+        method: name of the method.
+        settings: `key=value`.
+        source: ``package.module:Class`` of a method that the user named so; other processes import it too.
+    """
 
     name: str
     method: str
     settings: tuple[str, ...] = ()
+    source: str = ""
 
 
 def _fpgm(name: str, *settings: str) -> Variant:
@@ -157,19 +140,27 @@ class Cell:
 
     def config(self) -> RunConfig:
         """The whole configuration of the run."""
+        if self.variant.source:
+            import_method(self.variant.source)
         data = {"store": self.store, "split": self.split, "labeled": self.labeled}
         return resolve(self.preset, self.variant.method, data, self.settings)
 
 
 def rows_of(table: Table, methods: Sequence[str] | None = None) -> tuple[Variant, ...]:
-    """Return the rows of a table; `methods` chooses those of the comparisons."""
+    """Return the rows of a table; `methods` chooses those of the comparisons, see `variant_of`."""
     if methods is None or table not in COMPARISONS:
         return ROWS[table]
+    return tuple(dict.fromkeys(map(variant_of, methods)))
+
+
+def variant_of(method: str) -> Variant:
+    """Return the row of a method as a user names it: ``package.module:Class`` is imported."""
     known = {variant.name: variant for variant in _METHODS}
-    for name in methods:
-        if name not in known:
-            arguments_model(name)  # refuses the name and shows those near it
-    return tuple(known[name] for name in dict.fromkeys(methods))
+    if method in known:
+        return known[method]
+    name = import_method(method)
+    find_method(name)  # refuses the name and shows those near it
+    return Variant(name, name, source=method if name != method else "")
 
 
 def plan(
@@ -183,6 +174,7 @@ def plan(
     labeled: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
     settings: Sequence[str] = (),
+    iterations: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Cell]:
     """Return the cells of tables, each once: a seed of all folds before the next, the smallest share of labels first.
 
@@ -196,6 +188,7 @@ def plan(
         labeled: shares of labels; each table's own if not given.
         seeds: seeds of the training; each table's own if not given.
         settings: `key=value` for all runs.
+        iterations: number of steps of single rows; the others have that of the settings.
     """
     tables = list(tables)
     compares = any(table in COMPARISONS for table in tables)
@@ -212,6 +205,9 @@ def plan(
     shares = list(labeled or dict.fromkeys(share for own in LABELED.values() for share in own))
     wanted.sort(key=lambda pair: shares.index(pair[0]))
     _check_settings(settings, [variant for _, variant in wanted])
+    rows = {variant.name for _, variant in wanted}
+    if strange := [row for row in iterations if row not in rows]:
+        raise ValueError(f"--iterations names {strange[0]!r}, which is no row; {near(strange[0], rows)}")
     store, out = store.resolve(), out.resolve()
     return [
         Cell(
@@ -222,18 +218,17 @@ def plan(
             preset=preset,
             store=store,
             split=fold.split,
-            settings=(*_settings_of(variant, settings, compares), f"train.seed={seed}"),
+            settings=(
+                *_settings_of(variant, settings, compares),
+                *([f"train.iterations={iterations[variant.name]}"] if variant.name in iterations else []),
+                f"train.seed={seed}",
+            ),
             tables=_tables_of(variant, fold),
         )
         for seed in dict.fromkeys(seeds or [seed for table in tables for seed in SEEDS[table]])
         for fold in folds
         for share, variant in dict.fromkeys(wanted)
     ]
-
-
-def hospital_folds(store: Path) -> list[Fold]:
-    """Return a fold for each hospital of a store."""
-    return [Fold("hospitals", hospital) for hospital in hospitals.folds(open_stores(store))]
 
 
 def check(cells: Iterable[Cell]) -> None:
@@ -247,35 +242,11 @@ def check(cells: Iterable[Cell]) -> None:
             )
 
 
-def find_split(store: Path, fold: Fold, *, save: bool) -> Split:
-    """Return the split of a fold; where the store has none it is drawn and, if asked, saved."""
-    folder = store / "splits" / fold.split
-    if (folder / "split.json").is_file():
-        split = Split.load(folder)
-        if (split.protocol, split.seed, split.left_out) != (fold.protocol, SPLIT_SEED, fold.left_out):
-            raise ValueError(f"{folder} holds a split {split.name}: rename that folder")
-        if fold.left_out:
-            _check_complete(folder, split, store)
-        return split
-    split = draw(open_stores(store), fold.protocol, SPLIT_SEED, leave_out=fold.left_out or None)
-    if save:
-        split.save(folder)
-    return split
-
-
-def _check_complete(folder: Path, split: Split, store: Path) -> None:
-    """Refuse a fold that was drawn before a hospital came into the store: the others would be trained on it."""
-    known = {hospital_of(name) for name in split.counts()}
-    if late := [hospital for hospital in hospitals.hospitals(open_stores(store)) if hospital not in known]:
-        raise ValueError(
-            f"{folder} was drawn without {abbreviate(late)}, which is in the store now: remove that folder"
-        )
-
-
 def _tables_of(variant: Variant, fold: Fold) -> tuple[str, ...]:
     """Return all tables that show a variant; one that no table has by itself was asked for in a comparison."""
-    shown = tuple(table for table in fold.tables if variant in ROWS[table])
-    return shown or tuple(table for table in fold.tables if table in COMPARISONS)
+    tables: tuple[Table, ...] = ("hospitals",) if fold.left_out else (*PAPER, "ablation-teacher")
+    shown = tuple(table for table in tables if variant in ROWS[table])
+    return shown or tuple(table for table in tables if table in COMPARISONS)
 
 
 def _settings_of(variant: Variant, settings: Sequence[str], compares: bool) -> tuple[str, ...]:

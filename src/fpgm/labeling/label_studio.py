@@ -33,8 +33,9 @@ def write_label_studio(images: Sequence[AnnotatedImage], model: str) -> list[dic
         result = [_region(image, polyp, number) for number, polyp in enumerate(image.polyps)]
         score = min((polyp.score for polyp in image.polyps), default=1.0)
         prediction = {"model_version": model, "score": round(score, 4), "result": result}
-        facts = {"name": image.file, "width": image.width, "height": image.height}
-        tasks.append({"data": {"image": f"{LOCAL}{image.file}", **facts}, "predictions": [prediction]})
+        facts: dict[str, Any] = {"name": image.file, "width": image.width, "height": image.height}
+        facts["image"] = f"{LOCAL}{image.file}"
+        tasks.append({"data": facts, "predictions": [prediction]})
     return tasks
 
 

@@ -1,18 +1,21 @@
-"""A network by name: the paper's UNet, one with a pretrained encoder, or any 2-D segmentation network of MONAI."""
+"""A network by name: the paper's UNet, one with a pretrained encoder, and those of other packages."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
+from fpgm.nets import smp
 from fpgm.nets.ensemble import Ensemble
 from fpgm.nets.lite_unet import LiteUNet
 from fpgm.nets.unet import UNet
+from fpgm.plugins import Group, load_plugin, plugin_names
 
+GROUP: Group = "fpgm.nets"
 _PREFIX = "monai:"
 
 
@@ -22,7 +25,10 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
     Args:
         name: "unet", the paper's; "lite_unet", a UNet on EfficientNet-Lite0, whose encoder can start from ImageNet
             weights; every method takes both. Or "monai:" and the name of a class of `monai.networks.nets`, for example
-            "monai:BasicUNet", for methods that need logits only. Or "ensemble", of `members`; `fpgm combine` makes it.
+            "monai:BasicUNet", or "smp:" and one of segmentation-models-pytorch, for example "smp:Unet", for methods
+            that need logits only. Or a name that an installed package registers as an entry point of "fpgm.nets": a
+            function or class that is called with in_channels, classes and the further arguments. Or "ensemble", of
+            `members`; `fpgm combine` makes it.
         in_channels: C.
         classes: K.
         **kwargs: further arguments of the network, for example backbone="efficientnet-b0" for
@@ -34,9 +40,13 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
         return _call(name, LiteUNet, {"classes": classes, **kwargs})
     if name == "ensemble":
         return _ensemble(**kwargs)
+    if name.startswith(smp.PREFIX):
+        return _call(name, smp.SmpNet, {"in_channels": in_channels, "classes": classes, **kwargs}, smp.find(name))
+    if (plugin := load_plugin(GROUP, name)) is not None:
+        return _plugged(name, plugin, {"in_channels": in_channels, "classes": classes, **kwargs})
     networks = _monai_networks() if name.startswith(_PREFIX) else {}
     if name not in networks:
-        near = difflib.get_close_matches(name, ["unet", "lite_unet", *networks], n=4, cutoff=0.5)
+        near = difflib.get_close_matches(name, ["unet", "lite_unet", *plugin_names(GROUP), *networks], n=4, cutoff=0.5)
         raise ValueError(
             f"no network is called {name!r}; "
             + (
@@ -60,6 +70,16 @@ def _ensemble(members: Sequence[Mapping[str, Any]] = ()) -> Ensemble:
     return Ensemble([build(name, **arguments) for name, arguments, _ in parts], [own for *_, own in parts])
 
 
+def _plugged(name: str, plugin: Any, arguments: dict[str, Any]) -> nn.Module:
+    """Construct the network of another package."""
+    if not callable(plugin):
+        raise ValueError(f"{name} is not a network: its package is to register a function or class that makes one")
+    net = _call(name, plugin, arguments)
+    if not isinstance(net, nn.Module):
+        raise ValueError(f"{name} is not a network: its package has made a {type(net).__name__}, not a torch.nn.Module")
+    return net
+
+
 def _monai_networks() -> dict[str, type[nn.Module]]:
     """MONAI's networks with the arguments that a segmentation network has, by our name."""
     try:
@@ -75,14 +95,14 @@ def _monai_networks() -> dict[str, type[nn.Module]]:
     }
 
 
-def _call(name: str, network: type[nn.Module], arguments: dict[str, Any]) -> nn.Module:
+def _call(name: str, network: Callable[..., nn.Module], arguments: dict[str, Any], *given: Any) -> nn.Module:
     """Construct the network, with a readable refusal of arguments that it does not take or still needs."""
     signature = inspect.signature(network)
     try:
-        signature.bind(**arguments)
+        signature.bind(*given, **arguments)
     except TypeError as error:
         raise ValueError(f"{name}: {error}; its arguments are {', '.join(signature.parameters)}") from None
     try:
-        return network(**arguments)
+        return network(*given, **arguments)
     except Exception as error:  # whatever a network makes of wrong values; some of MONAI need a further library
         raise ValueError(f"{name}: {error}") from error

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fpgm._version import __version__
 from fpgm.data.pictures import MAX_SIZE, MIN_SIZE
-from fpgm.files import check_inside, read_file
+from fpgm.files import check_inside, first_fault, read_file
 
 CARD = "model.json"
 
@@ -177,6 +177,4 @@ def parse_card(text: str | bytes, source: str) -> ModelCard:
     try:
         return ModelCard.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "its text"
-        raise ValueError(f"{source} is not the card of a model of this version: {place}: {first['msg']}") from None
+        raise ValueError(f"{source} is not the card of a model of this version: {first_fault(error)}") from None

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fpgm.files import read_file, write_text
+from fpgm.files import first_fault, read_file, write_text
 from fpgm.runs.folder import RunFolder
 
 
@@ -62,6 +62,4 @@ def read_cross_validation(run: Path) -> CrossValidation | None:
     try:
         return CrossValidation.model_validate_json(read_file(path, run))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ValueError(f"{path}: {where}: {first['msg']}; delete it and cross-validate again") from None
+        raise ValueError(f"{path}: {first_fault(error)}; delete it and cross-validate again") from None

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fpgm.calibration import BINS, Reliability, calibration_error
-from fpgm.files import read_file, write_text
+from fpgm.files import first_fault, read_file, write_text
 
 NOT_MEASURABLE = "not measurable"
 _LIMITS = {"small": 0.01, "medium": 0.05, "large": float("inf")}  # sizes are below these shares of the image
@@ -98,8 +98,7 @@ def read_details(path: Path, *, images: int, sha256: str) -> tuple[ImageDetails,
     try:
         found = Details.model_validate_json(content).images
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise ValueError(f"{path}: {first_fault(error)}") from None
     if len(found) != images:
         raise ValueError(f"{path} is of {len(found)} images, but there were {images}")
     return found

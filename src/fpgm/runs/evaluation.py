@@ -22,6 +22,7 @@ from fpgm.files import (
     check_inside,
     check_name,
     file_sha256,
+    first_fault,
     open_regular,
     parse_json,
     read_file,
@@ -77,6 +78,7 @@ class Evaluation(BaseModel):
     split: str
     split_seed: int
     left_out: str = ""  # the hospital that protocol `hospitals` kept unseen
+    draw: int = 0  # number of the draw of the labelled images
     datasets: dict[str, EvaluatedSet] = {}
 
     def fits(self, other: Evaluation) -> bool:
@@ -145,7 +147,8 @@ def replace_evaluation(run: Path, record: Evaluation, stale: Iterable[str]) -> N
     """Write the record and remove the files of the data sets that are stale; without data sets there is no record."""
     path = evaluation_file(run)
     if record.datasets:
-        content = record.model_dump(mode="json", exclude=set() if record.left_out else {"left_out"})
+        usual = {name for name in ("left_out", "draw") if not getattr(record, name)}
+        content = record.model_dump(mode="json", exclude=usual)
         write_text(path, json.dumps(content, indent=1) + "\n")
     else:
         path.unlink(missing_ok=True)
@@ -169,8 +172,7 @@ def read_evaluation(run: Path) -> Evaluation:
     try:
         record = Evaluation.model_validate(_read_json(path, run, again))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ValueError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}; {again}") from None
+        raise ValueError(f"{path}: {first_fault(error)}; {again}") from None
     for name in record.datasets:
         check_name(name, f"the name of a data set in {path}")
     check_name(record.protocol, f"the protocol in {path}")

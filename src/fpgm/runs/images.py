@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm.data.image_facts import ImageHash, image_hashes
 from fpgm.data.splits.split import Split
-from fpgm.files import parse_json, read_file, write_text
+from fpgm.files import first_fault, parse_json, read_file, write_text
 from fpgm.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ def read_training_images(run: Path) -> TrainingImages | None:
     try:
         return TrainingImages.model_validate_json(read_file(path, run))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "its text"
-        raise ValueError(f"{path} is damaged ({place}: {first['msg']}): copy the run again") from None
+        raise ValueError(f"{path} is damaged ({first_fault(error)}): copy the run again") from None
 
 
 def check_images(run: Path, hashes: Mapping[str, str | None], store: Path) -> None:

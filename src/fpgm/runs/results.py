@@ -26,6 +26,7 @@ class Result:
     scores: dict[str, Scores]
     metrics: list[dict[str, str]]
     left_out: str = ""  # the hospital that protocol `hospitals` kept unseen
+    draw: int = 0  # number of the draw of the labelled images
     stores: dict[str, Path] = field(default_factory=dict)  # of the data sets that came after the training
 
     @property
@@ -75,6 +76,7 @@ def read_result(run: Path) -> Result:
         scores=scores,
         metrics=read_metrics(run),
         left_out=record.left_out,
+        draw=record.draw,
         stores={name: run / entry.store for name, entry in record.datasets.items() if entry.store},
     )
 

@@ -138,7 +138,7 @@ class Predictor:
 
     def _compute(self, batch: NDArray[np.float32]) -> tuple[Plane, Plane | None]:
         if getattr(self.engine, "disagrees", False):
-            return self.engine.with_disagreement(batch)  # type: ignore[attr-defined, no-any-return]  # of torch alone
+            return self.engine.with_disagreement(batch)  # type: ignore[attr-defined]  # of torch alone
         return self.engine.probabilities(batch), None
 
 

@@ -11,10 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Parameters of glibc's mallopt and their defaults, which are those of malloc.h.
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+# Parameters of glibc's mallopt, from malloc.h. Once one is set, glibc no longer adjusts the thresholds by itself;
+# afterwards they are what it comes to in a process that has freed large blocks.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _KEEPING = {_MMAP_MAX: 0, _TRIM_THRESHOLD: 2**31 - 1}
-_DEFAULT = {_MMAP_MAX: 65_536, _TRIM_THRESHOLD: 128 * 1024}
+_AFTERWARDS = {_MMAP_MAX: 65_536, _MMAP_THRESHOLD: 32 * 2**20, _TRIM_THRESHOLD: 64 * 2**20}
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def kept_memory() -> Iterator[bool]:
     try:
         yield True
     finally:
-        _set(library, _DEFAULT)
+        _set(library, _AFTERWARDS)
         library.malloc_trim(0)
 
 

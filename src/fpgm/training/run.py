@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -21,8 +21,10 @@ from fpgm.data.batches.streams import Stream
 from fpgm.data.splits.split import AUTO, Split, split_folder
 from fpgm.data.store import open_stores
 from fpgm.files import sole_writer
-from fpgm.methods import METHODS, Method
+from fpgm.methods import Method
 from fpgm.nets import Backbone, build
+from fpgm.registry import find_method
+from fpgm.runs.config import flatten
 from fpgm.runs.folder import RunFolder
 from fpgm.runs.images import check_images, describe_training_images, write_training_images
 from fpgm.training.devices import leave_process_group, make_fabric, on_rank_zero, with_precision
@@ -30,6 +32,7 @@ from fpgm.training.first_weights import FirstWeights, load_first_weights, seen_b
 from fpgm.training.memory import kept_memory
 from fpgm.training.saving import Pools, save_trained
 from fpgm.training.telemetry import Telemetry
+from fpgm.training.trackers import Name, Tracker, check_names, open_trackers
 from fpgm.training.trainer import Trainer
 
 PAPER_SIZE = 256
@@ -43,6 +46,7 @@ def train(
     accelerator: str = "auto",
     devices: int = 1,
     num_nodes: int = 1,
+    track: Sequence[str] = (),
     console: Console | None = None,
 ) -> Trainer:
     """Train what the configuration says, in a new folder or, with `resume`, in one that was left off.
@@ -56,8 +60,10 @@ def train(
         accelerator: kind of device, as in Lightning Fabric.
         devices: number of processes per machine, one per device.
         num_nodes: number of machines.
+        track: trackers that get the figures of the run, see `fpgm.training.trackers`.
         console: where progress and notes are shown; None for nowhere.
     """
+    trackers = check_names(track)
     config = with_precision(config, folder, resume, accelerator)
     fabric = make_fabric(accelerator, devices, num_nodes, config.train.precision)
     fabric.launch()
@@ -78,7 +84,7 @@ def train(
                 _print_notes(console, config, pools, split, trainer)
                 for note in _notes_on_base(config, split, weights):
                     console.print(note, highlight=False)
-            _fit(trainer, config, stream, pools, split, resume, console)
+            _fit(trainer, config, stream, pools, split, resume, trackers, console)
         return trainer
     finally:
         leave_process_group()
@@ -91,13 +97,17 @@ def _fit(
     pools: Pools,
     split: Split,
     resume: bool,
+    track: Sequence[Name],
     console: Console | None,
 ) -> None:
     """Bring a run to its end and save its model."""
     if resume and trainer.last.is_file():
         trainer.resume()
+    folder, start, trackers = trainer.folder, trainer.next_step, list[Tracker]()
+    settings = flatten(config.model_dump(mode="json", serialize_as_any=True))
+    on_rank_zero(trainer.fabric, lambda: trackers.extend(open_trackers(folder, start, track, settings)))
     with (
-        Telemetry(trainer.folder, trainer.next_step, config.train.iterations, console) as telemetry,
+        Telemetry(folder, start, config.train.iterations, console, trackers=trackers) as telemetry,
         _stopping(trainer),
         kept_memory(),
     ):
@@ -220,11 +230,11 @@ def build_method(config: RunConfig, first: Path | None = None) -> tuple[Method, 
     torch.manual_seed(config.train.seed)
     net = build(config.net.name, **config.net.arguments)
     if config.net.pretrained:
-        if not isinstance(net, Backbone):
+        if not callable(load := getattr(net, "load_pretrained", None)):
             raise ValueError(f"{config.net.name} has no pretrained weights: set net.pretrained=false")
-        net.load_pretrained()
+        load()
     weights = load_first_weights(net, first) if first is not None else None
-    method = METHODS[config.method](net, **dict(config.arguments))  # type: ignore[call-arg]  # checked by config
+    method = find_method(config.method)(net, **dict(config.arguments))  # type: ignore[call-arg]  # checked by config
     method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
     return method, make_optimizer(method, config.optimizer), weights
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from fpgm.config import USUAL_METHOD, USUAL_PRESET, Preset, RunConfig, amend, raise_iterations, resolve
 from fpgm.data.splits.split import split_folder, split_setting
 from fpgm.data.store import list_stores
+from fpgm.registry import import_method
 from fpgm.runs.card import CARD, read_card
 from fpgm.runs.folder import RunFolder
 from fpgm.training.cross_validation import cross_validate as cross_validate_run
@@ -38,6 +39,7 @@ def start(
     accelerator: str = "auto",
     devices: int = 1,
     num_nodes: int = 1,
+    track: Sequence[str] = (),
     console: Console | None = None,
 ) -> Trainer:
     """Begin a run, or go on with one, and bring it to its end.
@@ -45,7 +47,7 @@ def start(
     Args:
         out: run folder; to be made, or with `resume` that of the run.
         data: store; with `resume` that of the run if not given.
-        method: name in `METHODS`; `USUAL_METHOD` if not given.
+        method: name of a method, or ``package.module:Class``, which is imported; `USUAL_METHOD` if not given.
         labeled: training images whose masks may be used.
         split: name or path of a split of the store; the only one if not given.
         preset: source of the defaults; `USUAL_PRESET` if not given.
@@ -59,10 +61,12 @@ def start(
         accelerator: kind of device, as in Lightning Fabric.
         devices: number of processes per machine.
         num_nodes: number of machines.
+        track: trackers that get the figures of the run.
         console: where progress and notes are shown; None for nowhere.
     """
     if devices < 1 or num_nodes < 1:
         raise ValueError(f"--devices {devices} and --num-nodes {num_nodes}: both must be at least 1")
+    method = method and import_method(method)
     given = {"iterations": iterations, "precision": precision}
     changes = [
         *([f"train.seed={seed}"] if seed is not None else []),
@@ -85,6 +89,7 @@ def start(
         accelerator=accelerator,
         devices=devices,
         num_nodes=num_nodes,
+        track=track,
         console=console,
     )
 

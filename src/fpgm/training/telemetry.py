@@ -1,12 +1,11 @@
-"""What a run reports while it runs: progress bar or lines, metrics.csv, TensorBoard."""
+"""What a run reports while it runs: progress bar or lines, metrics.csv, and trackers such as TensorBoard."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -15,6 +14,7 @@ from rich.text import Text
 from fpgm.pacing import Clock, Pace, duration
 from fpgm.runs.folder import RunFolder
 from fpgm.runs.metrics import MetricsFile
+from fpgm.training.trackers import Tracker
 
 TIMED = 5  # steps from which the time of the whole run is estimated, after a first one that warms up
 
@@ -31,7 +31,7 @@ class _Bar(Progress):
 
 
 class Telemetry:
-    """Progress bar, metrics.csv and TensorBoard of a run.
+    """Progress bar, metrics.csv and trackers of a run.
 
     Where the console is not a terminal there is no bar, but a line every half minute and at each validation. After the
     first steps both say how long the run will take.
@@ -42,10 +42,17 @@ class Telemetry:
         total: number of steps.
         console: where the progress is shown; None for nowhere.
         clock: gives the time in seconds.
+        trackers: take the figures too; one that fails is left, and the run goes on.
     """
 
     def __init__(
-        self, folder: Path, start: int, total: int, console: Console | None, clock: Clock = time.perf_counter
+        self,
+        folder: Path,
+        start: int,
+        total: int,
+        console: Console | None,
+        clock: Clock = time.perf_counter,
+        trackers: Iterable[Tracker] = (),
     ) -> None:
         self.console, self.start, self.total, self.clock = console, start, total, clock
         self.has_bar = console is not None and console.is_terminal
@@ -53,7 +60,7 @@ class Telemetry:
         self.warmed_up = self.pace.began
         self.loss = ""
         self.metrics = MetricsFile(RunFolder(folder).metrics, start)
-        self.writer = _tensorboard(folder / "tensorboard", start)
+        self.trackers = list(trackers)
         self.progress = _Bar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -73,8 +80,8 @@ class Telemetry:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.progress.stop()
-        if self.writer is not None:
-            self.writer.close()
+        for tracker in list(self.trackers):
+            self._tell(tracker, lambda own: own.close(failed=kind is not None))
 
     def speed(self, step: int) -> float:
         """Return the steps per second since the last call."""
@@ -114,15 +121,15 @@ class Telemetry:
         if "val_dice" in numbers and not self.has_bar:
             best = numbers.get("val_best_dice", numbers["val_dice"])
             self._line(step, f", validation Dice {numbers['val_dice']:.4f} (best {best:.4f})")
-        if self.writer is not None:
-            for name, value in numbers.items():
-                self.writer.add_scalar(name, value, step)
+        for tracker in list(self.trackers):
+            self._tell(tracker, lambda own: own.log(step, numbers))
 
-
-def _tensorboard(folder: Path, start: int) -> Any:
-    """Return a TensorBoard writer, or None where the extra `tb` is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder), purge_step=start)
+    def _tell(self, tracker: Tracker, tell: Callable[[Tracker], None]) -> None:
+        """Tell a tracker something; one that fails, for example because its server is gone, gets nothing more."""
+        try:
+            tell(tracker)
+        except Exception as error:  # of another package, or of a server
+            self.trackers.remove(tracker)
+            self._say(
+                f"{type(tracker).__name__} gets no more figures, the run goes on: {type(error).__name__}: {error}"
+            )

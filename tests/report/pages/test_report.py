@@ -122,8 +122,9 @@ def test_settings_are_kept_apart(tmp_path: Path) -> None:
         run(tmp_path / "d", 8, name="phantom-a", protocol="strict"),
     ]
     page = write_report(runs, [], tmp_path / "out").read_text()
-    overview, *sections = re.split("<h2", page)[1:]
-    assert "All runs side by side" in overview and len(sections) == 4
+    overview, spread, *sections = re.split("<h2", page)[1:]
+    assert "All runs side by side" in overview
+    assert len(sections) == 4 and ">Spread over" in spread  # which has both protocols in lines of their own
     assert [NOTICE in section for section in sections] == [False, False, False, True]
     assert "80.66" in sections[0] and "80.66" not in sections[3]
     # the first of a family of settings says which of the paper's shares it lacks

@@ -174,3 +174,24 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         find_sources([str(tmp_path / "a.png")])
     with pytest.raises(Refused, match="not a regular file"):
         open_frames(tmp_path / "a.png")
+
+
+def test_the_frames_of_a_dicom_file(tmp_path: Path) -> None:
+    from tests.data.dicoms import dicom
+
+    frames = np.array([np.asarray(still(shade)) for shade in SHADES])
+    (tmp_path / "film.dcm").write_bytes(dicom(frames))
+    (tmp_path / "grey.DCM").write_bytes(dicom(frames[1:2, ..., 0], "MONOCHROME2"))
+    assert names(find_sources([str(tmp_path)])) == ["film", "grey"]
+    moving, pictures = open_frames(tmp_path / "film.dcm")
+    assert moving and [np.asarray(picture).tolist() for picture in pictures] == frames.tolist()
+    moving, pictures = open_frames(tmp_path / "grey.DCM")
+    (picture,) = pictures
+    assert not moving and picture.mode == "RGB" and np.asarray(picture).tolist() == frames[1].tolist()
+
+
+def test_a_damaged_dicom_file_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("pydicom", reason="DICOM files need pydicom, the extra dicom")
+    (tmp_path / "bad.dcm").write_bytes(b"not a file of this kind")
+    with pytest.raises(Refused, match="it cannot be read as DICOM"):
+        open_frames(tmp_path / "bad.dcm")

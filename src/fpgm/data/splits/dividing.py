@@ -219,7 +219,9 @@ def finish(
     others = {part: tuple(sorted(parts[part], key=rank.__getitem__)) for part in PARTS[1:]}
     return Split(
         tuple(train),
-        **others,
+        others["validation"],
+        others["test"],
+        others["unseen"],
         protocol=protocol,
         seed=seed,
         without_mask=without_mask,

@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fpgm._version import __version__
 from fpgm.data.catalog import CATALOG
 from fpgm.data.names import abbreviate
-from fpgm.files import check_name, read_file, write_text
+from fpgm.files import check_name, first_fault, read_file, write_text
 
 PARTS = ("train", "validation", "test", "unseen")
 
@@ -59,6 +60,7 @@ class Card(BaseModel):
     version: str
     sha256: dict[str, str]
     left_out: str = ""
+    draw: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Split:
     without_mask: int = 0  # number of images at the end of train that can never be labelled
     notes: tuple[str, ...] = ()
     left_out: str = ""  # the hospital that protocol `hospitals` keeps unseen
+    draw: int = 0  # number of the order of train, see `redrawn`
 
     def __post_init__(self) -> None:
         count = Counter(id_ for part in self.parts().values() for id_ in part)
@@ -85,7 +88,16 @@ class Split:
     @property
     def name(self) -> str:
         """What its folder in a store is called."""
-        return split_name(self.protocol, self.seed, self.left_out)
+        return split_name(self.protocol, self.seed, self.left_out, self.draw)
+
+    def redrawn(self, draw: int) -> Split:
+        """Return the same parts with another draw of the labelled images: train in another random order; 0 is this."""
+        if draw == self.draw:
+            return self
+        pool = len(self.train) - self.without_mask
+        order = np.random.default_rng([self.seed, draw]).permutation(pool)
+        first = sorted(self.train[:pool])
+        return replace(self, train=(*(first[k] for k in order), *self.train[pool:]), draw=draw)
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """Return the four lists by name."""
@@ -161,12 +173,14 @@ class Split:
             version=__version__,
             sha256={name: _sha256(text) for name, text in texts.items()},
             left_out=self.left_out,
+            draw=self.draw,
         )
         if (folder / "split.json").exists() and _read_card(folder).sha256 != card.sha256:
             raise ValueError(f"{folder} holds another split; choose another --out, or delete that folder")
         for name, text in texts.items():
             write_text(folder / name, text)
-        write_text(folder / "split.json", card.model_dump_json(indent=2) + "\n")
+        drawn = set() if self.draw else {"draw"}  # earlier releases do not know it
+        write_text(folder / "split.json", card.model_dump_json(indent=2, exclude=drawn) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Split:
@@ -191,6 +205,7 @@ class Split:
             without_mask=card.without_mask,
             notes=tuple(card.notes),
             left_out=card.left_out,
+            draw=card.draw,
         )
 
 
@@ -230,9 +245,13 @@ def split_setting(store: Path, folder: Path) -> str:
     return folder.name if folder.parent == (store / "splits").resolve() else str(folder)
 
 
-def split_name(protocol: str, seed: int, left_out: str = "") -> str:
-    """Return the name of a split's folder: ``strict-0``, or ``hospitals-etis-0`` where hospital ETIS is left out."""
-    return "-".join([protocol, *([slug(left_out)] if left_out else []), str(seed)])
+def split_name(protocol: str, seed: int, left_out: str = "", draw: int = 0) -> str:
+    """Return the name of a split's folder: ``strict-0``, or ``hospitals-etis-0`` where hospital ETIS is left out.
+
+    Another draw of the labelled images is named behind: ``strict-0-draw-1``.
+    """
+    drawn = ["draw", str(draw)] if draw else []
+    return "-".join([protocol, *([slug(left_out)] if left_out else []), str(seed), *drawn])
 
 
 def slug(name: str) -> str:
@@ -252,9 +271,7 @@ def _read_card(folder: Path) -> Card:
     try:
         return Card.model_validate_json(read_file(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ValueError(f"{path}: {where}: {first['msg']}; make the split again with `fpgm data split`") from None
+        raise ValueError(f"{path}: {first_fault(error)}; make the split again with `fpgm data split`") from None
 
 
 def _sha256(text: str) -> str:

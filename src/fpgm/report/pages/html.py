@@ -17,6 +17,20 @@ figure { margin: 1rem 0; } img { max-width: 100%; border-radius: 4px; }
 .notice { border-left: 4px solid #d08000; padding: .3rem .8rem; background: var(--soft); }
 """
 
+TABLES = """
+h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 2.2rem; }
+.wide table { margin: .6rem 0; font-size: .8rem; line-height: 1.25; }
+.wide th, .wide td { padding: .22rem .38rem .22rem 0; border: 0; vertical-align: top; }
+.wide tr.first td { border-top: 1px solid var(--line); } .wide tr.aside { opacity: .72; font-size: .93em; }
+.wide th { vertical-align: bottom; } .wide th.over { text-align: center; border-bottom: 1px solid var(--line); }
+.wide td:first-child { position: sticky; left: 0; background: var(--page); min-width: 7rem; }
+.wide td.number { white-space: nowrap; } .wide small { opacity: .75; display: block; }
+.facts { font-size: .85rem; padding-left: 1.2rem; } summary { cursor: pointer; margin: .6rem 0; }
+.folder { overflow-wrap: anywhere; }
+body { max-width: min(120rem, 96vw); } body > p, body > ul, figcaption, .facts, .notice { max-width: 78rem; }
+@media (prefers-color-scheme: dark) { img[src^='data:image/png'] { filter: invert(.91) hue-rotate(180deg); } }
+"""
+
 
 def document(title: str, *parts: str, style: str = "") -> str:
     """Return a whole page; the parts are HTML, the title is text."""

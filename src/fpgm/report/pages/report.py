@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from fpgm.files import write_text
-from fpgm.report.pages.html import document, figure
+from fpgm.report.pages.html import TABLES, document, figure
 from fpgm.report.plots.curves import POINTS, curves_figure, gamma_figure
 from fpgm.report.plots.panels import collect, panel_figure
 from fpgm.report.plots.reliability import collect_reliability, reliability_figure
@@ -24,21 +24,9 @@ from fpgm.report.tables.overview import overview_table
 from fpgm.report.tables.score_table import READING, notice, score_table
 from fpgm.report.tables.significance import READING as TESTS
 from fpgm.report.tables.significance import significance_table
+from fpgm.report.tables.spread import READING as SPREAD
+from fpgm.report.tables.spread import spread_tables
 from fpgm.runs.results import Result
-
-_STYLE = """
-h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 2.2rem; }
-.wide table { margin: .6rem 0; font-size: .8rem; line-height: 1.25; }
-.wide th, .wide td { padding: .22rem .38rem .22rem 0; border: 0; vertical-align: top; }
-.wide tr.first td { border-top: 1px solid var(--line); } .wide tr.aside { opacity: .72; font-size: .93em; }
-.wide th { vertical-align: bottom; } .wide th.over { text-align: center; border-bottom: 1px solid var(--line); }
-.wide td:first-child { position: sticky; left: 0; background: var(--page); min-width: 7rem; }
-.wide td.number { white-space: nowrap; } .wide small { opacity: .75; display: block; }
-.facts { font-size: .85rem; padding-left: 1.2rem; } summary { cursor: pointer; margin: .6rem 0; }
-.folder { overflow-wrap: anywhere; }
-body { max-width: min(120rem, 96vw); } body > p, body > ul, figcaption, .facts, .notice { max-width: 78rem; }
-@media (prefers-color-scheme: dark) { img[src^='data:image/png'] { filter: invert(.91) hue-rotate(180deg); } }
-"""
 
 
 def write_report(
@@ -64,11 +52,13 @@ def write_report(
     made = studies(groups)
     hospitals = hospital_studies(groups, made)
     sections = [_hospitals(number, study, out) for number, study in enumerate(hospitals)]
+    spreads = spread_tables(groups)
+    sections += [f"<h2>{escape(table.title)}</h2>{_written(table, out)}" for table in spreads]
     sections += [
         _section(number, group, own, out) for number, (group, own) in enumerate(zip(groups, made, strict=True))
     ]
     reading = [*READING, *([CAUTION] if any(group.is_papers for group in groups) else [])]
-    reading += [*(HOSPITALS if hospitals else ()), *TESTS, *DETECTION]
+    reading += [*(HOSPITALS if hospitals else ()), *(SPREAD if spreads else ()), *TESTS, *DETECTION]
     page = document(
         title,
         *(f"<p>{escape(fact)}</p>" for fact in facts),
@@ -79,7 +69,7 @@ def write_report(
         *sections,
         *(_picture(path, caption) for path, caption in pictures),
         _details(f"The {len(results)} runs", _runs(groups, out)),
-        style=_STYLE,
+        style=TABLES,
     )
     write_text(out / "index.html", page)
     return out / "index.html"

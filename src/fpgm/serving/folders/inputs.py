@@ -1,7 +1,7 @@
 """Inputs of a prediction: files, folders, patterns and videos, with a name for the results of each.
 
-Moving pictures are animated GIF, WebP and PNG files and TIFF files of several pages, which Pillow reads, and videos,
-for which OpenCV must be installed.
+Moving pictures are animated GIF, WebP and PNG files and TIFF files of several pages, which Pillow reads, DICOM files of
+several frames, for which pydicom must be installed, and videos, for which OpenCV must be.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple
 from PIL import Image
 
 from fpgm.data.names import printable
-from fpgm.data.pictures import read_frames, read_picture_file
+from fpgm.data.pictures import count_dicom_frames, read_dicom, read_frames, read_picture_file
+from fpgm.data.raw.walk import DICOM, readable
 from fpgm.data.videos import read_video
 
-PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
 VIDEOS = frozenset({".mp4", ".avi", ".mov", ".mkv", ".m4v", ".mpg", ".mpeg", ".wmv", ".webm"})
 
 
@@ -49,7 +49,7 @@ def find_sources(given: Sequence[str], without: Sequence[Path] = ()) -> list[Sou
         usable = {source.path.resolve(): source for source in _expand(text)}
         usable = {path: one for path, one in usable.items() if not any(path.is_relative_to(bar) for bar in barred)}
         if not usable:
-            kinds = " ".join(sorted(PICTURES | VIDEOS))
+            kinds = " ".join(sorted(readable() | VIDEOS))
             raise FileNotFoundError(f"{text} holds no picture and no video: no file with one of {kinds}")
         for path, source in usable.items():
             found.setdefault(path, source)
@@ -80,11 +80,11 @@ def _until_magic(parts: Sequence[str]) -> list[str]:
 
 def _below(folder: Path, paths: Iterator[Path]) -> list[Source]:
     """Return the pictures and videos among paths below a folder, named by their place in it."""
-    sources = []
+    sources, wanted = [], readable() | VIDEOS
     for path in sorted(set(paths)):
         place = path.relative_to(folder)
         shown = not any(part.startswith(".") for part in place.parts)
-        if shown and path.suffix.casefold() in PICTURES | VIDEOS and path.is_file():
+        if shown and path.suffix.casefold() in wanted and path.is_file():
             sources.append(Source(path, place.with_suffix("").as_posix()))
     return sources
 
@@ -122,5 +122,9 @@ def open_frames(path: Path) -> Frames:
     """Open a picture or video file; raise ``Refused`` here or later if it is damaged."""
     if path.suffix.casefold() in VIDEOS:
         return Frames(True, read_video(path))
-    count, pictures = read_frames(read_picture_file(path))
+    data = read_picture_file(path)
+    if path.suffix.casefold() in DICOM:
+        count = count_dicom_frames(data)
+        return Frames(count > 1, (picture.convert("RGB") for picture in read_dicom(data, range(count))))
+    count, pictures = read_frames(data)
     return Frames(count > 1, pictures)

@@ -10,13 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fpgm.cli.experiments.axes import Runs, runs_of_plan, runs_of_tables
+from fpgm.cli.experiments.axes import save_plan as make_plan_file
+from fpgm.cli.experiments.watch import Display, compute
 from fpgm.cli.terminal import console, print_json
-from fpgm.cli.watch import Display, compute
 from fpgm.pacing import duration
 
 if TYPE_CHECKING:
     from fpgm.data.splits.split import Split
-    from fpgm.experiments.plan import Cell, Fold
+    from fpgm.experiments.plan import Cell
     from fpgm.experiments.runner import Engine, Outcome
 
 _STATES = {"done": ("done", "green"), "kept": ("done before", "dim"), "failed": ("failed", "bold red")}
@@ -25,16 +27,21 @@ _STATES = {"done": ("done", "green"), "kept": ("done before", "dim"), "failed": 
 def reproduce(
     table: Literal[
         "main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "ablation-teacher", "hospitals", "all"
-    ],
+    ]
+    | None = None,
     *,
     data: Path,
-    out: Path,
-    preset: Literal["paper", "mini"] = "paper",
-    protocol: Literal["paper", "strict"] | None = None,
+    out: Path | None = None,
+    plan: Path | None = None,
+    save_plan: Path | None = None,
+    preset: Literal["paper", "mini"] | None = None,
+    protocol: list[Literal["paper", "strict"]] | None = None,
+    splits: list[str] | None = None,
+    draws: list[str] | None = None,
     methods: list[str] | None = None,
     labeled: list[str] | None = None,
     seeds: list[str] | None = None,
-    iterations: int | None = None,
+    iterations: list[str] | None = None,
     set: list[str] | None = None,
     dry_run: bool = False,
     engine: Literal["local", "ray"] = "local",
@@ -47,28 +54,34 @@ def reproduce(
 ) -> int:
     """Compute the runs behind a table; if it was stopped or killed, the same command resumes.
 
-    Each run is a folder OUT/PROTOCOL/PRESET/LABELED/NAME/seed-N, or OUT/hospitals-HOSPITAL/…: trained, then evaluated
+    Each run is a folder OUT/SPLIT/PRESET/LABELED/NAME/seed-N, or OUT/hospitals-HOSPITAL/…: trained, then evaluated
     on all test and unseen sets. Finished runs are kept, tables share their runs, and several commands may work on one
     OUT. A run that fails is tried twice more, then reported; the exit code is then 1.
 
     Args:
         table: main and zero-shot (the same runs), ablation-loss, ablation-prior, gamma, or all of these, which are the
             paper's; ablation-teacher, the parts of fpgm_teacher one by one; or hospitals, where each hospital of the
-            store is left out of the training once.
+            store is left out of the training once. With --plan it is left out.
         data: the store that `fpgm data prepare` or `fpgm data synth` made. Its split PROTOCOL-0 is used, or the splits
             hospitals-HOSPITAL-0; they are made if they are missing.
         out: folder of all runs.
-        preset: source of the defaults: the paper's setting, or a small one for a CPU.
-        protocol: protocol of the split: paper (at random) or strict (videos and near duplicates stay on one side);
-            paper if not given. The table hospitals has splits of its own.
-        methods: rows of main, zero-shot and hospitals, with commas or spaces. If not given, all methods and
-            `fpgm-released` (FPGM with the released code's recipe); for hospitals supervised, unimatch, fpgm,
-            fpgm_teacher.
+        plan: file of a plan, which says all that is to be computed and of which data; of the options below only
+            --methods may be given, for other rows of the same plan. OUT is then an entry of `fpgm leaderboard`.
+        save_plan: write the plan that the options make to this file, and compute nothing.
+        preset: source of the defaults: the paper's setting, which is taken if none is given, or mini, for a CPU.
+        protocol: protocols of the splits: paper (at random), strict (videos and near duplicates stay on one side), or
+            both; paper if not given. The table hospitals has splits of its own.
+        splits: seeds of the splits, with commas or spaces; 0 if not given. Each has other test images.
+        draws: numbers of the draws of the labelled images of each split; 0, which is the split's own, if not given.
+        methods: rows of main, zero-shot and hospitals, with commas or spaces; names and classes as `fpgm train` takes
+            them. If not given, all methods of this package and `fpgm-released` (FPGM with the released code's recipe);
+            for hospitals supervised, unimatch, fpgm, fpgm_teacher.
         labeled: numbers or percentages of training images whose masks may be used. If not given, those of the table: 5%
             10% 20%, for ablations and gamma 5% 10%, for hospitals 5%.
         seeds: seeds of weights, batches and augmentation; 0 if not given, for hospitals and ablation-teacher 0 1 2. The
             split is the same for all.
-        iterations: number of steps; the preset's if not given.
+        iterations: number of steps; the preset's if not given. ROW=NUMBER gives one row another number, for example to
+            compare methods at equal time: --iterations 2000 supervised=4000.
         set: further settings of all runs as key=value, as `fpgm train` takes them.
         dry_run: show the plan and its estimated time, from a few real steps of each method; writes nothing.
         engine: local (this machine) or ray (a Ray cluster).
@@ -81,28 +94,16 @@ def reproduce(
         json: print JSON for programs.
     """
     from fpgm.experiments.cells import is_done
-    from fpgm.experiments.plan import PAPER, check, find_split, plan
 
-    folds = _folds(table, protocol, data)
-    given = {"iterations": iterations, "precision": precision}
-    cells = plan(
-        PAPER if table == "all" else [table],
-        store=data,
-        out=out,
-        folds=folds,
-        preset=preset,
-        methods=_words(methods),
-        labeled=_words(labeled),
-        seeds=[_seed(word) for word in _words(seeds) or []] or None,
-        settings=[*(set or []), *(f"train.{name}={value}" for name, value in given.items() if value is not None)],
-    )
-    check(cells)
-    splits = {fold.split: find_split(data, fold, save=not dry_run) for fold in folds}
-    for name, share in dict.fromkeys((cell.split, cell.labeled) for cell in cells):
-        splits[name].labeled(share)  # refuses what it cannot give
-    threads = _threads(jobs, cpus)
+    axes = {"preset": preset, "protocol": protocol, "splits": splits, "draws": draws, "methods": methods}
+    axes |= {"labeled": labeled, "seeds": seeds, "iterations": iterations}
+    settings = [*(set or []), *([f"train.precision={precision}"] if precision else [])]
+    if save_plan is not None:
+        return _save_plan(save_plan, table, data, axes, settings)
+    runs = _runs(table, plan, data, out, axes, settings, save=not dry_run)
+    cells, threads = runs.cells, _threads(jobs, cpus)
     if dry_run:
-        return _show_plan(cells, jobs, _measure(cells, splits, accelerator), json)
+        return _show_plan(cells, jobs, _measure(cells, runs.splits, accelerator), json)
     output = console(stderr=json)
     if all(is_done(cell.folder) for cell in cells):
         return _show_outcomes(cells, [], output, json)
@@ -111,26 +112,32 @@ def reproduce(
     return 130 if outcomes is None else _show_outcomes(cells, outcomes, output, json)
 
 
-def _folds(table: str, protocol: Literal["paper", "strict"] | None, store: Path) -> list[Fold]:
-    """Return the splits of a table."""
-    from fpgm.experiments.plan import Fold, hospital_folds
+def _runs(
+    table: str | None,
+    plan: Path | None,
+    data: Path,
+    out: Path | None,
+    axes: Mapping[str, Any],
+    settings: Sequence[str],
+    *,
+    save: bool,
+) -> Runs:
+    """Return what is to be computed, or say what is missing."""
+    if (table is None) == (plan is None):
+        raise ValueError("fpgm reproduce needs a TABLE or --plan FILE, one of the two; `fpgm reproduce --help`")
+    if out is None:
+        raise ValueError("fpgm reproduce needs --out OUT: folder of all runs")
+    if plan is None:
+        return runs_of_tables(str(table), data, out, axes, settings, save=save)
+    return runs_of_plan(plan, data, out, {**axes, "set": settings}, save=save)
 
-    if table != "hospitals":
-        return [Fold(protocol or "paper")]
-    if protocol:
-        raise ValueError("the table hospitals has a protocol of its own: leave --protocol out")
-    return hospital_folds(store)
 
-
-def _words(texts: Sequence[str] | None) -> list[str] | None:
-    """Return the words of an option that takes commas as well as spaces, None for none."""
-    return [word.strip() for text in texts or () for word in text.split(",") if word.strip()] or None
-
-
-def _seed(word: str) -> int:
-    if not word.isdecimal():
-        raise ValueError(f"a seed is a whole number, 0 or more, not {word!r}")
-    return int(word)
+def _save_plan(file: Path, table: str | None, data: Path, axes: Mapping[str, Any], settings: Sequence[str]) -> int:
+    """Write a plan and say what it is."""
+    plan = make_plan_file(file, table or "main", data, axes, settings)
+    runs = len(plan.folds) * len(plan.labeled) * len(plan.methods) * len(plan.seeds)
+    console().print(f"{file}: plan {plan.name} of {runs} runs, {plan.sha256}", highlight=False, soft_wrap=True)
+    return 0
 
 
 def _threads(jobs: int, cpus: int | None) -> int:
@@ -183,7 +190,8 @@ def _show_plan(cells: Sequence[Cell], jobs: int, measured: Mapping[Cell, tuple[f
     rows: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         rows.setdefault((cell.split, cell.labeled, cell.variant.name), []).append(cell)
-    title = f"{cells[0].preset}, {cells[0].config().train.iterations} iterations"
+    steps = sorted({cell.config().train.iterations for cell in cells})
+    title = f"{cells[0].preset}, {' or '.join(map(str, steps))} iterations"
     table = Table("split", "labelled", "run", "seeds", title=title, title_justify="left")
     for name in ("runs", "done", "a step", "time"):
         table.add_column(name, justify="right")

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from fpgm.cli import main
-from fpgm.cli.watch import duration
+from fpgm.cli.experiments.watch import duration
 from fpgm.experiments import work
 from fpgm.training.trainer import Stopped
 from tests.cli.making import command, runs

@@ -1,0 +1,1 @@
+"""Commands of many runs: ``fpgm reproduce`` and ``fpgm leaderboard``."""
