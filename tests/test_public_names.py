@@ -26,7 +26,7 @@ MODULES = {
     "generic_profile gradient likeness low_pass radial_profile radius_grid resample sum_over_ranks to_grey",
     "fpgm.methods": "METHODS Method Stage Step",
     "fpgm.nets": "Backbone Decoder LiteUNet UNet build",
-    "fpgm.serving.predictor": "Engine Finding Mask Picture Plane Predictor describe load_predictor",
+    "fpgm.serving.predictor": "Engine Finding Mask Picture Plane Predicted Predictor describe load_predictor",
 }
 # A name before the star is given by place or by name, one after it by name alone.
 ARGUMENTS = {

@@ -1,8 +1,8 @@
 """Where the figures of a run go beside metrics.csv: TensorBoard, MLflow, Weights & Biases.
 
 TensorBoard writes to the run folder and is always on where it is installed. The others are asked for by name. What they
-get is the settings, without paths of the store and of first weights, and the figures of metrics.csv: no image, no name of an image, no
-weights. A run that is resumed goes on under the same number, which ``tracking.json`` keeps.
+get is the settings, without the paths of the store and of first weights, and the figures of metrics.csv: no image, no
+name of an image, no weights. A run that is resumed goes on under the same number, which ``tracking.json`` keeps.
 """
 
 from __future__ import annotations
