@@ -57,7 +57,6 @@ def test_it_is_evaluated_and_exported_as_any_run(runs: Path, capsys: pytest.Capt
     command = ["evaluate", str(runs / "both"), "--datasets", "phantom-a", "--workers", "1", "--json"]
     assert main(command) == 0
     assert json.loads(capsys.readouterr().out)["datasets"]["phantom-a"]["images"] > 0
-    assert main(["report", str(runs / "both"), "--out", str(runs / "report")]) == 0
     assert main(["export", str(runs / "both"), "--out", str(runs / "both.onnx")]) == 0
     images = pictures(2)
     exact, exported = (load_predictor(path).predict(images)[1] for path in (runs / "both", runs / "both.onnx"))
