@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "nets": {"files", "plugins"},
     "metrics": set(),
     "calibration": set(),
+    "regions": set(),
     "data": {"_version", "files"},
     "runs": {"_version", "calibration", "data", "files"},
     "methods": {"data", "losses", "nets", "spectrum"},
@@ -35,7 +36,7 @@ MAY_IMPORT = {
     "config": {"_version", "data", "methods", "registry", "runs"},
     "tensors": {"_version", "files"},
     "model": {"files", "nets", "runs", "tensors"},
-    "evaluation": {"calibration", "data", "files", "metrics", "model", "runs"},
+    "evaluation": {"calibration", "data", "files", "metrics", "model", "regions", "runs"},
     "analysis": {"_version", "data", "files", "spectrum"},
     "report": {"calibration", "data", "files", "runs"},
     "serving": {
@@ -47,9 +48,11 @@ MAY_IMPORT = {
         "metrics",
         "model",
         "nets",
+        "regions",
         "runs",
         "spectrum",
     },
+    "labeling": {"calibration", "data", "evaluation", "files", "model", "nets", "regions", "report", "runs", "serving"},
     "training": {
         "config",
         "data",

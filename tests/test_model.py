@@ -14,6 +14,7 @@ from fpgm.nets import UNet
 from fpgm.nets.statistics import blend
 from fpgm.runs.card import CARD, Calibration, ModelCard, Statistics
 from fpgm.tensors import write_tensors
+from tests.serving.making import SPECKS
 
 SMALL = {"channels": [4, 4, 4, 4, 4]}
 
@@ -93,7 +94,7 @@ def test_a_share_that_the_weights_were_not_saved_for_is_refused(folder: Path) ->
     record["statistics"]["own"] = 0.5
     (folder / "model.json").write_text(json.dumps(record))
     with pytest.raises(
-        ValueError, match=r"not saved for the share .* model\.json says, 0\.5 and 1: copy the whole folder"
+        ValueError, match=r"not saved for the share .* model\.json says, 0\.5, 1 and 0: copy the whole folder"
     ):
         load_model(folder)
 
@@ -172,13 +173,26 @@ def test_a_temperature_is_kept_and_one_that_was_changed_is_refused(folder: Path)
     record = json.loads((folder / "model.json").read_text())
     record["calibration"]["temperature"] = 1.0
     (folder / "model.json").write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=r"not saved for .* 0 and 1: copy the whole folder"):
+    with pytest.raises(ValueError, match=r"not saved for .* 0, 1 and 0: copy the whole folder"):
+        load_model(folder)
+
+
+def test_a_smallest_area_is_kept_and_one_that_was_changed_is_refused(folder: Path) -> None:
+    net, card = load_model(folder)
+    assert card.least_pixels(10**6) == 0  # of a model without one
+    saved = save_model(folder, net, card.model_copy(update={"least_area": SPECKS}))
+    assert saved.weights_sha256 != card.weights_sha256
+    assert load_model(folder)[1].least_pixels(1000) == 4
+    record = json.loads((folder / "model.json").read_text())
+    record["least_area"]["share"] = 0.5
+    (folder / "model.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"smallest area .* 1 and 0.5: copy the whole folder"):
         load_model(folder)
 
 
 def test_a_card_without_the_field_is_read(folder: Path) -> None:
     record = json.loads((folder / "model.json").read_text())
-    del record["calibration"]
+    del record["calibration"], record["least_area"]
     (folder / "model.json").write_text(json.dumps(record))
     assert load_model(folder)[1].calibration is None
 

@@ -26,13 +26,13 @@ MODULES = {
     "generic_profile gradient likeness low_pass radial_profile radius_grid resample sum_over_ranks to_grey",
     "fpgm.methods": "METHODS Method Stage Step",
     "fpgm.nets": "Backbone Decoder LiteUNet UNet build",
-    "fpgm.serving.predictor": "Engine Finding Mask Picture Plane Predictor describe load_predictor",
+    "fpgm.serving.predictor": "Engine Finding Mask Picture Plane Predicted Predictor describe load_predictor",
 }
 # A name before the star is given by place or by name, one after it by name alone.
 ARGUMENTS = {
     "fpgm.prepare": "out * images masks unlabeled name root datasets groups size keep_empty replace workers",
     "fpgm.split": "store * protocol seed leave_out unseen fractions out",
-    "fpgm.train": "store * out method labeled split preset iterations seed settings precision accelerator resume "
+    "fpgm.train": "store * out method labeled split preset iterations seed base settings precision accelerator resume "
     "progress",
     "fpgm.evaluate": "run * store images masks name split datasets device workers",
     "fpgm.adapt": "model frames out * masks own count device",
@@ -74,15 +74,18 @@ COMMAND_LINE = {
     "data split": "--data --protocol --leave-out --seed --out --datasets --unseen --fractions --lists --labeled --json",
     "data audit": "--data --split --out --json",
     "data verify": "--data --datasets --json",
+    "data masks": "annotations --out --label",
     "prior learn": "--data --out --labeled --split --momentum --literal",
     "prior show": "prior --out",
     "prior compare": "priors --out --json",
-    "train": "--method --data --out --labeled --split --preset --iterations --seed --set --resume "
+    "train": "--method --data --out --labeled --split --preset --iterations --seed --from --set --resume "
     "--cross-validate --accelerator --devices --num-nodes --precision --track",
+    "combine": "runs --out --data --device",
     "evaluate": "run --data --images --masks --name --split --datasets --device --workers --json",
-    "predict": "model images --out --threshold --average --keep-largest --min-area --save --device --precision "
-    "--batch-size",
+    "predict": "model images --out --threshold --average --keep-largest --min-area --save "
+    "--annotations --device --precision --batch-size",
     "adapt": "run frames --out --masks --own --count --device --batch-size --json",
+    "suggest": "path --out --count --model --images --device --json",
     "export": "model --format --out --int8 --images",
     "serve": "run --host --port",
     "push": "model name --public --license",
@@ -97,10 +100,10 @@ COMMAND_LINE = {
 SETTINGS = {
     "data": "store split labeled batch_labeled batch_unlabeled weak geometry scale aspect rotation shift "
     "strong_labeled workers",
-    "net": "name pretrained arguments",
+    "net": "name pretrained arguments start",
     "optimizer": "name lr momentum weight_decay schedule power warmup",
-    "train": "iterations average half_size choose_statistics validate_every save_every log_every pictures_every seed "
-    "precision",
+    "train": "iterations average half_size choose_statistics choose_area validate_every save_every log_every "
+    "pictures_every seed precision",
     "method": "recipe unsup freq feature threshold gamma prior prior_file momentum debias reconstruction ramp "
     "statistics",
 }

@@ -129,6 +129,7 @@ def train(
     preset: Preset | None = None,
     iterations: int | None = None,
     seed: int | None = None,
+    base: PathLike | None = None,
     settings: Mapping[str, object] | Iterable[str] = (),
     precision: str | None = None,
     accelerator: str = "auto",
@@ -145,8 +146,10 @@ def train(
             data and all of your own.
         split: name or path of a split of the store; the only one if not given.
         preset: source of the defaults: `mini`, for a CPU and few labels, if not given; or `paper`.
-        iterations: number of steps; the preset's if not given.
+        iterations: number of steps; the preset's if not given. With `resume` of a run that has ended, a larger number
+            goes on.
         seed: seed of weights, batches and augmentation; 0 if not given.
+        base: run folder, model folder, or safetensors file of an encoder, to start from.
         settings: further settings, such as ``{"method.gamma": 0.1}`` or ``["method.gamma=0.1"]``.
         precision: `32-true`, `bf16-mixed`, `16-mixed` or `auto`.
         accelerator: kind of device: `auto`, `cpu`, `cuda`, `mps` …
@@ -172,6 +175,7 @@ def train(
             preset=preset,
             iterations=iterations,
             seed=seed,
+            base=_path(base),
             settings=list(settings) if pairs is None else [f"{key}={_yaml(value)}" for key, value in pairs],
             precision=precision,
             accelerator=accelerator,

@@ -93,3 +93,19 @@ def temper(probability: NDArray[np.float32], temperature: float) -> NDArray[np.f
     with np.errstate(divide="ignore"):
         found: NDArray[Any] = expit(logit(probability) / np.float32(temperature))
     return np.where(probability < 0.5, np.minimum(found, _BELOW_HALF), np.maximum(found, np.float32(0.5)))
+
+
+def expected_dice(mask: NDArray[np.bool_], probability: NDArray[np.float32]) -> float:
+    """Return about the Dice that a mask has if its probabilities are right: 2 Σ p inside / (Σ p + pixels of the mask).
+
+    Of an empty mask it is the probability that its most likely pixel is background, too.
+
+    Args:
+        mask: predicted mask (H, W).
+        probability: foreground probabilities (H, W).
+    """
+    pixels = int(np.count_nonzero(mask))
+    if not pixels:
+        return float(1 - probability.max(initial=0))
+    inside = float(probability[mask].sum(dtype=np.float64))
+    return 2 * inside / (float(probability.sum(dtype=np.float64)) + pixels)

@@ -57,6 +57,7 @@ class NetConfig(Part):
     name: str = "unet"
     pretrained: bool = Field(False, description="start from weights learnt on ImageNet, where the network has some")
     arguments: dict[str, Any] = {}
+    start: str | None = Field(None, description="run, model folder or safetensors file with the first weights")
 
 
 class OptimizerConfig(Part):
@@ -78,12 +79,14 @@ class TrainConfig(Part):
     average: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights that are shipped; 0: none")
     half_size: float = Field(0.0, ge=0, le=1, description="share of the steps, the first ones, at half the side")
     choose_statistics: bool = Field(False, description="whether validation chooses the batch-norm statistics to ship")
+    choose_area: bool = Field(False, description="whether validation chooses the smallest area of a polyp")
     validate_every: int = Field(200, ge=1, description="number of steps between validations")
     save_every: int = Field(200, ge=1, description="number of steps between checkpoints")
     log_every: int = Field(10, ge=1, description="number of steps between rows of metrics.csv")
     pictures_every: int = Field(1000, ge=0, description="number of steps between pictures; 0: none")
     seed: int = Field(0, ge=0, lt=2**63, description="seed of weights, batches and augmentation")
     precision: Precision = Field("auto", description="precision as in Lightning Fabric; auto: what suits the device")
+    raised: tuple[int, ...] = Field((), description="steps at which the run had ended before iterations were raised")
 
 
 class RunConfig(Part):
@@ -149,7 +152,7 @@ def mini(method: str) -> dict[str, Any]:
         "data": {"geometry": 0.5, "strong_labeled": 0.5},
         "net": {"name": "lite_unet", "pretrained": True},
         "optimizer": {"name": "adamw", "lr": 1e-3, "weight_decay": 1e-4, "schedule": "cosine", "warmup": 50},
-        "train": {"iterations": 2000, "average": 0.99, "choose_statistics": True},
+        "train": {"iterations": 2000, "average": 0.99, "choose_statistics": True, "choose_area": True},
     }
 
 
@@ -218,7 +221,8 @@ def keys(method: str) -> list[str]:
         "optimizer": OptimizerConfig,
         "train": TrainConfig,
     }
-    return [f"{section}.{name}" for section, model in sections.items() for name in model.model_fields]
+    found = [f"{section}.{name}" for section, model in sections.items() for name in model.model_fields]
+    return [key for key in found if key != "train.raised"]  # which is what happened
 
 
 def arguments_model(method: str) -> type[Arguments]:
@@ -229,10 +233,13 @@ def arguments_model(method: str) -> type[Arguments]:
 def differences(old: RunConfig, new: RunConfig) -> list[str]:
     """Return a line for each field in which two configurations differ, and none for what may change.
 
-    Precision `auto` differs from no other: it stands for the one in use.
+    Precision `auto` differs from no other: it stands for the one in use. More iterations may be asked for of a run that
+    has ended, see `raise_iterations`.
     """
     left, right = (flatten(config._record()) for config in (old, new))
     free = {"version", "data.workers"}
+    if new.train.raised == (*old.train.raised, old.train.iterations) and new.train.iterations > old.train.iterations:
+        free |= {"train.iterations", "train.raised"}
     if "auto" in (old.train.precision, new.train.precision):
         free.add("train.precision")
     return [
@@ -240,6 +247,12 @@ def differences(old: RunConfig, new: RunConfig) -> list[str]:
         for key in sorted(left.keys() | right.keys())
         if left.get(key) != right.get(key) and key not in free
     ]
+
+
+def raise_iterations(old: RunConfig, new: RunConfig) -> RunConfig:
+    """Return the new configuration of a run that has ended, with the step at which it had."""
+    raised = (*old.train.raised, old.train.iterations)
+    return new.model_copy(update={"train": new.train.model_copy(update={"raised": raised})})
 
 
 def _build(record: dict[str, Any], source: str) -> RunConfig:

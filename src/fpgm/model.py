@@ -13,6 +13,7 @@ from torch import nn
 
 from fpgm.files import file_sha256
 from fpgm.nets import build
+from fpgm.nets.ensemble import Ensemble
 from fpgm.nets.shapes import network_shapes
 from fpgm.nets.statistics import blend
 from fpgm.runs.card import CARD, ModelCard, model_folder, read_card
@@ -26,7 +27,7 @@ FORMAT = "fpgm-weights-1"
 def save_model(folder: Path, net: nn.Module, card: ModelCard, *, base: Path | None = None) -> ModelCard:
     """Write the weights, then ``model.json`` with their hash and ``MODEL_CARD.md``, and return the card.
 
-    The hash also covers the share of an image's own statistics and the temperature. Weights that are not finite are
+    The hash also covers what else of the card changes predictions: see `_content`. Weights that are not finite are
     refused.
 
     Args:
@@ -63,12 +64,15 @@ def load_model(path: Path) -> tuple[nn.Module, ModelCard]:
         )
     if content != _content(card):
         raise ValueError(
-            f"{folder / WEIGHTS} was not saved for the share of an image's own statistics and the temperature that "
-            f"{CARD} says, {card.statistics.own:g} and {card.temperature:g}: copy the whole folder again"
+            f"{folder / WEIGHTS} was not saved for the share of an image's own statistics, the temperature and the "
+            f"smallest area that {CARD} says, {card.statistics.own:g}, {card.temperature:g} and "
+            f"{card.least_area.share if card.least_area else 0:g}: copy the whole folder again"
         )
     net = build(card.net, **arguments)
     net.load_state_dict(weights)
-    if card.statistics.own:
+    if isinstance(net, Ensemble):
+        net = net.blended()
+    elif card.statistics.own:
         net = blend(net, card.statistics.own)
     return net.eval(), card
 
@@ -90,9 +94,13 @@ def _check_shapes(folder: Path, net: str, arguments: dict[str, Any]) -> None:
 
 
 def _content(card: ModelCard) -> dict[str, float]:
-    """Return what the file of weights says beside them: share of an image's own statistics, and temperature, if any."""
-    values = {"own": card.statistics.own, "temperature": card.temperature}
-    return {name: value for name, value in values.items() if value != {"own": 0, "temperature": 1}[name]}
+    """Return what the file of weights says beside them, if it is not the usual.
+
+    That is the share of an image's own statistics, the temperature, and the smallest area of a polyp.
+    """
+    area = card.least_area.share if card.least_area else 0
+    values = {"own": (card.statistics.own, 0), "temperature": (card.temperature, 1), "least_area": (area, 0)}
+    return {name: value for name, (value, usual) in values.items() if value != usual}
 
 
 def choose_device(name: str) -> torch.device:

@@ -17,12 +17,22 @@ from fpgm.data.synthetic import DOMAINS, phantom
 from fpgm.losses import cross_entropy_dice
 from fpgm.model import save_model
 from fpgm.nets import UNet
-from fpgm.runs.card import ModelCard
+from fpgm.runs.card import LeastArea, ModelCard
 from fpgm.serving.export import export_onnx
 from tests.sharing import shared
 
 SIZE = 64
 CHANNELS = [4, 8, 8, 16, 16]
+SPECKS = LeastArea(
+    share=0.004,
+    images=9,
+    dice_before=0.5,
+    dice_after=0.5,
+    alarms_before=7,
+    alarms_after=3,
+    found_before=5,
+    found_after=5,
+)
 TURNS: tuple[tuple[int, ...], ...] = ((), (-1,), (-2,), (-1, -2))  # axes that are flipped
 _FOLDER = tempfile.TemporaryDirectory()  # until the tests end
 

@@ -6,32 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from fpgm.serving.findings import Finding, clean, describe
-
-MASKS = arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9)))
-
-
-def drawn(*rows: str) -> NDArray[np.bool_]:
-    return np.array([[letter == "x" for letter in row] for row in rows])
-
-
-def searched(mask: NDArray[np.bool_]) -> list[set[tuple[int, int]]]:
-    """Return the polyps as sets of pixels, found by walking from pixel to pixel."""
-    rest = {(int(row), int(column)) for row, column in np.argwhere(mask)}
-    polyps = []
-    while rest:
-        edge, polyp = [rest.pop()], set()
-        while edge:
-            row, column = edge.pop()
-            polyp.add((row, column))
-            near = {(row + down, column + right) for down in (-1, 0, 1) for right in (-1, 0, 1)} & rest
-            rest -= near
-            edge += near
-        polyps.append(polyp)
-    return polyps
+from fpgm.serving.findings import Finding, describe
+from tests.drawing import MASKS, drawn, searched
 
 
 def test_two_polyps() -> None:
@@ -68,26 +46,7 @@ def test_polyps_are_those_of_a_plain_search(mask: NDArray[np.bool_], seed: int) 
     for polyp in searched(mask):
         rows, columns = zip(*polyp, strict=True)
         box = min(columns), min(rows), max(columns) - min(columns) + 1, max(rows) - min(rows) + 1
-        expected.append((len(polyp), pytest.approx(np.mean([probability[pixel] for pixel in polyp])), box))
+        expected.append((len(polyp), pytest.approx(np.mean([probability[pixel] for pixel in polyp])), box, None))
     found = describe(mask, probability)
     assert sorted(found, key=lambda one: one.box) == sorted(expected, key=lambda one: one[2])
     assert [one.area for one in found] == sorted((one.area for one in found), reverse=True)
-
-
-@given(MASKS, st.integers(0, 12), st.booleans())
-def test_cleaning_keeps_whole_polyps(mask: NDArray[np.bool_], least: int, largest: bool) -> None:
-    polyps = [polyp for polyp in searched(mask) if len(polyp) >= least]
-    kept = searched(clean(mask, keep_largest=largest, min_area=least))
-    assert all(polyp in polyps for polyp in kept)
-    if largest:
-        assert [len(polyp) for polyp in kept] == [max(map(len, polyps))] if polyps else kept == []
-    else:
-        assert len(kept) == len(polyps)
-
-
-def test_least_area_counts_itself() -> None:
-    mask = drawn("xx.x")
-    assert clean(mask, min_area=2).tolist() == drawn("xx..").tolist()
-    assert clean(mask, min_area=1).tolist() == clean(mask).tolist() == mask.tolist()
-    assert not clean(mask, min_area=3).any()
-    assert clean(mask, keep_largest=True, min_area=3).tolist() == drawn("....").tolist()

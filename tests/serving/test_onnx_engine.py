@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fpgm.model import load_model, save_model
+from fpgm.regions import clean
 from fpgm.runs.card import Calibration, parse_card, read_card
 from fpgm.serving.export import export_onnx
 from fpgm.serving.onnx_engine import OnnxEngine, digest
-from fpgm.serving.predictor import load_predictor
-from tests.serving.making import SIZE, model, onnx_file, pictures, run_without
+from fpgm.serving.predictor import describe, load_predictor
+from tests.serving.making import SIZE, SPECKS, model, onnx_file, pictures, run_without
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -142,3 +143,21 @@ def test_both_engines_have_the_temperature_and_the_same_masks(tmp_path: Path) ->
         assert np.mean(np.array(again) != np.array(masks)) == (0 if path.is_dir() else pytest.approx(0, abs=1e-3))
         odds = [plane / (1 - plane) for plane in planes]
         assert np.allclose(warm, [np.sqrt(one) / (1 + np.sqrt(one)) for one in odds], atol=1e-3)
+
+
+def test_both_engines_leave_out_specks_as_the_evaluation_does(tmp_path: Path) -> None:
+    net, card = load_model(model())
+    area = SPECKS.model_copy(update={"share": 40 / SIZE**2})
+    save_model(tmp_path / "model", net, card.model_copy(update={"least_area": area}))
+    export_onnx(tmp_path / "model", tmp_path / "clean.onnx")
+    images = pictures(6)
+    masks, _ = load_predictor(model()).predict(images)
+    expected = [clean(mask, min_area=40) for mask in masks]
+    assert any((one != mask).any() for one, mask in zip(expected, masks, strict=True))
+    for path in (tmp_path / "model", tmp_path / "clean.onnx"):
+        assert np.mean(np.array(load_predictor(path).predict(images)[0]) != np.array(expected)) < 1e-3
+        assert np.mean(np.array(load_predictor(path, min_area=0).predict(images)[0]) != np.array(masks)) < 1e-3
+    (large,), _ = load_predictor(tmp_path / "model").predict([images[0].resize((2 * SIZE, 3 * SIZE))])
+    assert all(
+        found.area >= 240 for found in describe(large, large.astype(np.float32))
+    )  # 6 x 40: a share of the picture

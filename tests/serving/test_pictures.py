@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fpgm.serving.pictures import COLOUR, overlay, save_pictures
+from fpgm.serving.predictor import Predicted
 
 MASKS = arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12)))
 
@@ -20,7 +21,9 @@ MASKS = arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12)))
 def test_files_hold_what_is_promised(tmp_path: Path) -> None:
     probability = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
     mask = probability >= 0.5
-    save_pictures(tmp_path, "sub/a", Image.new("RGB", (4, 3)), mask, probability, ["masks", "probabilities"])
+    save_pictures(
+        tmp_path, "sub/a", Image.new("RGB", (4, 3)), Predicted(mask, probability, None), ["masks", "probabilities"]
+    )
     assert not (tmp_path / "overlays").exists()
     saved = Image.open(tmp_path / "masks" / "sub" / "a.png")
     assert saved.mode == "L" and np.array_equal(np.asarray(saved), mask * 255)
@@ -54,7 +57,9 @@ def test_the_outline_surrounds_the_polyps_and_leaves_them_visible(mask: NDArray[
 def test_overlays_are_jpeg_of_the_same_size(tmp_path: Path) -> None:
     mask = np.zeros((30, 50), bool)
     mask[10:20, 10:20] = True
-    save_pictures(tmp_path, "a", Image.new("RGB", (50, 30), "blue"), mask, mask.astype(np.float32), ["overlays"])
+    save_pictures(
+        tmp_path, "a", Image.new("RGB", (50, 30), "blue"), Predicted(mask, mask.astype(np.float32), None), ["overlays"]
+    )
     saved = Image.open(tmp_path / "overlays" / "a.jpg")
     assert saved.format == "JPEG" and saved.size == (50, 30)
     assert saved.getpixel((9, 15)) == pytest.approx(COLOUR, abs=40)

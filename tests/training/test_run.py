@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +58,12 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
     calibration = read_card(whole / "model").calibration
     assert calibration is not None and 0.1 <= calibration.temperature <= 10 and calibration.images > 0
     assert f"temperature {calibration.temperature:.3f}" in (whole / "model" / "MODEL_CARD.md").read_text()
+    area = read_card(whole / "model").least_area
+    assert area is not None and area.images == calibration.images
+    assert (
+        f"Smallest polyp: {round(area.share * 64**2)} pixels of 64 x 64"
+        in (whole / "model" / "MODEL_CARD.md").read_text()
+    )
     listed = read_training_images(whole)
     assert listed is not None and len(listed.labeled) == 16 and listed.unlabeled and listed.validation
     assert "were not evaluated yet" in (whole / "model" / "MODEL_CARD.md").read_text()
@@ -382,3 +390,46 @@ def test_the_first_steps_may_be_at_half_the_side(
     assert main([*command, "train.half_size=0.5", "data.workers=0"]) == 0
     assert seen == [32] * 4 + [64] * 4
     assert FrequencyPrior.load(tmp_path / "run" / "prior.json").size.tolist() == [64, 64]
+
+
+def test_more_iterations_of_a_run_that_has_ended_go_on_exactly(
+    phantom_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = arguments(phantom_store, tmp_path / "whole", method="supervised", iterations=4)
+    complete(short)
+    shutil.copytree(tmp_path / "whole", tmp_path / "stopped")
+    for run in ("whole", "stopped"):
+        more = ["train", "--resume", "--out", str(tmp_path / run), "--iterations", "8", "--set", "data.workers=0"]
+        with monkeypatch.context() as patch:
+            if run == "stopped":
+                patch.setattr(Path, "replace", signalling(signal.SIGTERM, "last.safetensors", 1))
+            assert main(more) == (130 if run == "stopped" else 0)
+    assert main(["train", "--resume", "--out", str(tmp_path / "stopped"), "--set", "data.workers=0"]) == 0
+    same(tmp_path / "whole", tmp_path / "stopped")
+    rates = [float(row["lr"]) for row in rows(tmp_path / "whole")]
+    # half a cosine over 4 steps, then over 8, times the 50 steps of warm-up
+    expected = [1e-3 * (1 + math.cos(math.pi * i / (4 if i < 4 else 8))) / 2 * (i + 1) / 50 for i in range(8)]
+    assert rates == pytest.approx(expected, rel=1e-4)
+    assert read_card(tmp_path / "whole" / "model").training["raised"] == [4]
+    capsys.readouterr()
+    for wrong, told in (("6", "train.iterations: 8 -> 6"), ("8", "")):
+        assert main(["train", "--resume", "--out", str(tmp_path / "whole"), "--iterations", wrong]) == 2 * bool(told)
+        assert told in capsys.readouterr().err
+
+
+def test_a_run_that_has_not_ended_keeps_its_iterations(
+    phantom_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", signalling(signal.SIGTERM, "last.safetensors", 1))
+        assert main(arguments(phantom_store, tmp_path, method="supervised", iterations=8)) == 130
+    assert main(["train", "--resume", "--out", str(tmp_path), "--iterations", "9"]) == 2
+    assert "train.iterations: 8 -> 9" in capsys.readouterr().err
+
+
+def test_more_iterations_do_not_lead_back_to_an_earlier_stage(
+    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complete(arguments(phantom_store, tmp_path, method="bcpnet", iterations=4))
+    assert main(["train", "--resume", "--out", str(tmp_path), "--iterations", "400"]) == 2
+    assert "back to an earlier stage" in capsys.readouterr().err

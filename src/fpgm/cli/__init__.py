@@ -19,6 +19,7 @@ from fpgm import __version__
 from fpgm.cli import (
     adapt,
     analyze,
+    combine,
     demo,
     evaluate,
     export,
@@ -30,7 +31,7 @@ from fpgm.cli import (
     train,
 )
 from fpgm.cli.arguments import Command, find_command, overview, read_arguments
-from fpgm.cli.data import audit, listing, prepare, split, synth, verify
+from fpgm.cli.data import audit, listing, masks, prepare, split, suggest, synth, verify
 from fpgm.cli.experiments import leaderboard, reproduce
 from fpgm.cli.terminal import describe_error
 
@@ -43,12 +44,15 @@ COMMANDS: dict[str, Command | dict[str, Command]] = {
         "split": split.split,
         "audit": audit.audit,
         "verify": verify.verify,
+        "masks": masks.masks,
     },
     "prior": {"learn": prior.learn, "show": prior.show, "compare": prior.compare},
     "train": train.train,
+    "combine": combine.combine,
     "evaluate": evaluate.evaluate,
     "predict": predict.predict,
     "adapt": adapt.adapt,
+    "suggest": suggest.suggest,
     "export": export.export,
     "serve": serve.serve,
     "push": push.push,

@@ -55,7 +55,8 @@ class Argument:
     @property
     def flag(self) -> str:
         """How it is called on the command line."""
-        return f"--{self.name.replace('_', '-')}" if self.option else self.name.upper()
+        plain = self.name.removesuffix("_")  # of a word that Python keeps for itself
+        return f"--{plain.replace('_', '-')}" if self.option else plain.upper()
 
     @property
     def value(self) -> str:
@@ -150,7 +151,11 @@ def _settings(one: Argument) -> dict[str, Any]:
     """Return what `add_argument` takes besides name and help."""
     if one.kind is bool:
         return {"action": "store_true"}
-    settings: dict[str, Any] = {"default": None, "metavar": one.value if one.option else one.flag}
+    settings: dict[str, Any] = {
+        "default": None,
+        **({"dest": one.name} if one.option else {}),
+        "metavar": one.value if one.option else one.flag,
+    }
     if one.option:
         # an option given twice has the values of both
         return settings | ({"nargs": "+", "action": "extend"} if one.many else {})

@@ -13,7 +13,7 @@ from fpgm.cli.terminal import console, progress_bars
 if TYPE_CHECKING:
     from fpgm.serving.folders.predict import Summary
 
-KINDS: list[Literal["masks", "probabilities", "overlays"]] = ["masks", "probabilities", "overlays"]
+KINDS = ["masks", "probabilities", "overlays", "disagreements"]
 
 
 def predict(
@@ -24,16 +24,18 @@ def predict(
     threshold: float = 0.5,
     average: bool = False,
     keep_largest: bool = False,
-    min_area: int = 0,
-    save: list[Literal["masks", "probabilities", "overlays"]] | None = None,
+    min_area: int | None = None,
+    save: list[Literal["masks", "probabilities", "overlays", "disagreements"]] | None = None,
+    annotations: list[Literal["coco", "label-studio", "cvat"]] | None = None,
     device: str = "auto",
     precision: Literal["float32", "bfloat16", "auto"] = "float32",
     batch_size: int = 8,
 ) -> int:
     """Find polyps in images and videos of any size; not for clinical use.
 
-    Writes OUT/findings.csv with area, confidence and box of each polyp, and for each image OUT/masks (PNG, 0 or 255),
-    OUT/probabilities (16-bit PNG, 65535 is certain) and OUT/overlays (JPEG with outlines), at the size of the image.
+    Writes OUT/findings.csv with area, confidence and box of each polyp, the most uncertain images first, and for each
+    image OUT/masks (PNG, 0 or 255), OUT/probabilities (16-bit PNG, 65535 is certain), OUT/overlays (JPEG with outlines)
+    and, of a model of `fpgm combine`, OUT/disagreements (16-bit PNG), at the size of the image.
     Results of the same image, model and options are not computed again. A file that cannot be read is named at the
     end, and the exit code is 1.
 
@@ -44,16 +46,22 @@ def predict(
         threshold: probability from which on a pixel is polyp.
         average: average over the eight flips and turns of each image; eight times the work.
         keep_largest: keep only the largest polyp of an image.
-        min_area: leave out polyps of fewer pixels.
+        min_area: leave out polyps of fewer pixels of the image; if not given, of fewer than the validation images chose
+            for this model; 0 to keep all.
         save: kinds of pictures to write; all if not given.
+        annotations: formats of annotation tools to write the polyps in, to OUT/annotations; `fpgm data masks` makes
+            masks of what the tools export.
         device: device of the network: auto, cpu, cuda, cuda:1, mps …
         precision: float32, as in evaluation; bfloat16, faster and less exact; auto: bfloat16 if the processor has it.
         batch_size: number of images in a forward pass.
     """
+    from fpgm.labeling.exchange import write_annotations
     from fpgm.serving.folders.inputs import find_sources
     from fpgm.serving.folders.predict import predict_files
     from fpgm.serving.predictor import Predictor, load_engine
 
+    if annotations and save and "masks" not in save:
+        raise ValueError("--annotations are made of the masks: name masks in --save too")
     sources = find_sources(images, [out / kind for kind in KINDS])
     predictor = Predictor(
         load_engine(model, device, precision),
@@ -65,8 +73,11 @@ def predict(
     )
     with progress_bars() as bar:
         show = bar("predict")
-        summary = predict_files(predictor, sources, out, save or KINDS, lambda done, total: show("files", done, total))
+        summary = predict_files(predictor, sources, out, save or None, lambda done, total: show("files", done, total))
+        written = write_annotations(out, annotations, summary.settings) if annotations else []
     _show(summary, out)
+    if written:
+        console().print(f"for annotation tools: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
     return int(bool(summary.problems))
 
 

@@ -16,6 +16,7 @@ def train(
     preset: Literal["paper", "mini"] | None = None,
     iterations: int | None = None,
     seed: int | None = None,
+    from_: Path | None = None,
     set: list[str] | None = None,
     resume: bool = False,
     cross_validate: int | None = None,
@@ -39,8 +40,11 @@ def train(
         split: name of a folder under STORE/splits, or path of a split; the only one of the store if not given.
         preset: source of the defaults: mini, for a CPU and few labels, if not given; or paper, the paper's setting,
             which needs a GPU.
-        iterations: number of steps; the preset's if not given.
+        iterations: number of steps; the preset's if not given. With --resume of a run that has ended, a larger number
+            goes on: the learning rate is that of the new number from there on.
         seed: seed of weights, batches and augmentation; 0 if not given.
+        from_: run folder, model folder, or safetensors file of an encoder, to start from; the network is that of the
+            model. What of a file matches is said.
         set: further settings as key=value, e.g. method.gamma=0.1 optimizer.lr=0.02; may be repeated. A wrong key is
             refused with the nearest ones. net.NAME=VALUE sets an argument of the network.
         resume: continue the run in --out from its last checkpoint, with its settings; others are refused.
@@ -69,6 +73,7 @@ def train(
             preset=preset,
             iterations=iterations,
             seed=seed,
+            base=from_,
             precision=precision,
             settings=set or (),
             resume=resume,

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from fpgm.calibration import reliability
+from fpgm.regions import TOUCHING
 from fpgm.runs.details import ImageDetails
 
 Plane = NDArray[np.float32]
-_TOUCHING = np.ones((3, 3), bool)  # pixels that touch at a corner belong to one polyp
 
 
 class Item(NamedTuple):
@@ -56,7 +56,7 @@ def _regions(mask: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[list[in
     box = tuple(
         slice(there[0], there[-1] + 1) for there in lines
     )  # labelling the whole image takes three times as long
-    labels, count = ndimage.label(mask[box], _TOUCHING)
+    labels, count = ndimage.label(mask[box], TOUCHING)
     areas = np.bincount(labels.ravel(), minlength=count + 1)
     shared = np.bincount(labels[other[box]], minlength=count + 1)
     return areas[1:].tolist(), shared[1:].tolist()

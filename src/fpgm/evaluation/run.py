@@ -65,6 +65,7 @@ def evaluate_pools(
     *,
     device: torch.device,
     temperature: float = 1.0,
+    least_area: int = 0,
     workers: int = 1,
     advance: Advance = lambda name, done, total: None,
 ) -> None:
@@ -72,8 +73,8 @@ def evaluate_pools(
     with Workers(workers) as processes:
         for name, pool in pools.items():
             examined = []
-            options: dict[str, Any] = {"device": device, "temperature": temperature, "workers": processes}
-            for one in compare_in_detail(predictor, pool, **options):
+            options: dict[str, Any] = {"device": device, "temperature": temperature, "least_area": least_area}
+            for one in compare_in_detail(predictor, pool, workers=processes, **options):
                 examined.append(one)
                 advance(name, len(examined), len(pool))
             write_rows(scores_file(run, name), (one.scored.row for one in examined))
@@ -145,8 +146,9 @@ def evaluate_sets(
             pools = _pools(todo, header.size)
             predictor, card = load_model(run)
             _write_record(run, header, sets, kept, store)
-            options: dict[str, Any] = {"temperature": card.temperature, "workers": workers, "advance": advance}
-            evaluate_pools(predictor.to(device), pools, run, device=device, **options)
+            options: dict[str, Any] = {"device": device, "workers": workers, "advance": advance}
+            options |= {"temperature": card.temperature, "least_area": card.least_pixels(card.size**2)}
+            evaluate_pools(predictor.to(device), pools, run, **options)
             _write_record(run, header, sets, kept.union(todo), store)
 
 

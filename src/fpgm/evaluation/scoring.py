@@ -12,6 +12,7 @@ from fpgm.data.image_facts import groups_of
 from fpgm.data.parallel import Workers
 from fpgm.evaluation.details import Item, Plane, examine
 from fpgm.metrics import reported_metrics
+from fpgm.regions import Mask, clean
 from fpgm.runs.details import ImageDetails
 from fpgm.runs.scores import Row
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:  # the processes that compute metrics import this module, and 
 
     from fpgm.data.batches.pool import Pool
 
-Mask = NDArray[np.bool_]
 Result = TypeVar("Result")
 
 
@@ -109,6 +109,7 @@ def compare_in_detail(
     *,
     device: torch.device,
     temperature: float = 1.0,
+    least_area: int = 0,
     batch_size: int = 16,
     workers: Workers | None = None,
 ) -> Iterator[Examined]:
@@ -119,6 +120,7 @@ def compare_in_detail(
         pool: images with masks.
         device: device of the predictor.
         temperature: what the log-odds of the foreground are divided by; it changes no mask.
+        least_area: smallest area of a predicted polyp in pixels; smaller regions are left out.
         batch_size: number of images in a pass.
         workers: processes that compute.
     """
@@ -128,7 +130,8 @@ def compare_in_detail(
         for chosen, logits in _passes(predictor, pool, device, batch_size):
             planes: Plane = log_odds(logits).div_(temperature).sigmoid_().cpu().numpy()
             ids, known = [pool.ids[i] for i in chosen], [groups[i] for i in chosen]
-            yield from map(Item._make, zip(ids, known, _masks(logits), pool.masks(chosen), planes, strict=True))
+            masks = [clean(mask, min_area=least_area) for mask in _masks(logits)]
+            yield from map(Item._make, zip(ids, known, masks, pool.masks(chosen), planes, strict=True))
 
     yield from _evaluating(predictor, lambda: (workers or Workers()).map(_score_in_detail, items()))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from fpgm.nets import smp
+from fpgm.nets.ensemble import Ensemble
 from fpgm.nets.lite_unet import LiteUNet
 from fpgm.nets.unet import UNet
 from fpgm.plugins import Group, load_plugin, plugin_names
@@ -26,7 +27,8 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
             weights; every method takes both. Or "monai:" and the name of a class of `monai.networks.nets`, for example
             "monai:BasicUNet", or "smp:" and one of segmentation-models-pytorch, for example "smp:Unet", for methods
             that need logits only. Or a name that an installed package registers as an entry point of "fpgm.nets": a
-            function or class that is called with in_channels, classes and the further arguments.
+            function or class that is called with in_channels, classes and the further arguments. Or "ensemble", of
+            `members`; `fpgm combine` makes it.
         in_channels: C.
         classes: K.
         **kwargs: further arguments of the network, for example backbone="efficientnet-b0" for
@@ -36,6 +38,8 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
         return _call(name, UNet, {"in_channels": in_channels, "classes": classes, **kwargs})
     if name == "lite_unet" and in_channels == 3:
         return _call(name, LiteUNet, {"classes": classes, **kwargs})
+    if name == "ensemble":
+        return _ensemble(**kwargs)
     if name.startswith(smp.PREFIX):
         return _call(name, smp.SmpNet, {"in_channels": in_channels, "classes": classes, **kwargs}, smp.find(name))
     if (plugin := load_plugin(GROUP, name)) is not None:
@@ -53,6 +57,17 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
         )
     shape = {"spatial_dims": 2, "in_channels": in_channels, "out_channels": classes}
     return _call(name, networks[name], {**shape, **kwargs})
+
+
+def _ensemble(members: Sequence[Mapping[str, Any]] = ()) -> Ensemble:
+    """Build the members of an ensemble: each has `net`, `arguments` and `own`, as model cards have them."""
+    try:
+        parts = [(str(one["net"]), dict(one["arguments"]), float(one["own"])) for one in members]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"ensemble: a member has net, arguments and own, and this has not ({error})") from None
+    if nested := [name for name, _, _ in parts if name == "ensemble"]:
+        raise ValueError(f"ensemble: an {nested[0]} is not a member of another")
+    return Ensemble([build(name, **arguments) for name, arguments, _ in parts], [own for *_, own in parts])
 
 
 def _plugged(name: str, plugin: Any, arguments: dict[str, Any]) -> nn.Module:

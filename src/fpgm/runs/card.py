@@ -89,6 +89,32 @@ class Calibration(BaseModel):
     error_after: float = Field(ge=0, le=1)
 
 
+class LeastArea(BaseModel):
+    """The smallest area of a polyp; smaller regions of a mask are specks. What it was chosen on, and what it changes.
+
+    Attributes:
+        share: smallest area as a share of the image.
+        images: number of validation images it was chosen on.
+        dice_before: mean Dice on these with all regions.
+        dice_after: the same without specks.
+        alarms_before: regions on these that touch no polyp.
+        alarms_after: the same without specks.
+        found_before: polyps on these of which a pixel was found.
+        found_after: the same without specks.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    share: float = Field(ge=0, le=1)
+    images: int = Field(ge=1)
+    dice_before: float = Field(ge=0, le=1)
+    dice_after: float = Field(ge=0, le=1)
+    alarms_before: int = Field(ge=0)
+    alarms_after: int = Field(ge=0)
+    found_before: int = Field(ge=0)
+    found_after: int = Field(ge=0)
+
+
 class ModelCard(BaseModel):
     """``model.json``: all that is needed to use a network's weights, and where they come from.
 
@@ -100,6 +126,7 @@ class ModelCard(BaseModel):
         training: summary of the run.
         statistics: source of the batch-norm statistics.
         calibration: temperature of the probabilities; None of a model without one.
+        least_area: smallest area of a polyp; None of a model that keeps every region.
         weights_sha256: hash of the file of weights.
     """
 
@@ -115,12 +142,17 @@ class ModelCard(BaseModel):
     training: dict[str, Any]
     statistics: Statistics = Statistics()
     calibration: Calibration | None = None
+    least_area: LeastArea | None = None
     weights_sha256: str = ""
 
     @property
     def temperature(self) -> float:
         """What the log-odds of the foreground are divided by; 1 where nothing was fitted."""
         return self.calibration.temperature if self.calibration else 1.0
+
+    def least_pixels(self, pixels: int) -> int:
+        """Return the smallest area of a polyp in an image of so many pixels; 0 where nothing was chosen."""
+        return round(self.least_area.share * pixels) if self.least_area else 0
 
 
 def model_folder(path: Path) -> Path:

@@ -152,7 +152,9 @@ def _data(card: ModelCard, config: Mapping[str, Any], split: Split | None) -> st
         return f"## Data and labels\n\n{text}\n\n{prepared}"
     labels = split.labels(spec)
     others = f"those of the other {labels.unused} were not" if labels.unused else "that is all of them"
-    chosen = "the weights and the temperature" if card.calibration else "the weights"
+    fitted = ["the weights", *(["the temperature"] if card.calibration else [])]
+    fitted += ["the smallest area of a polyp"] if card.least_area else []
+    chosen = " and ".join([*([", ".join(fitted[:-1])] if fitted[1:] else []), fitted[-1]])
     chose = f"Validation images chose {chosen}; test images" if split.validation else "Test images"
     text = (
         f"Protocol `{split.protocol}`, split `{name}` of seed {split.seed}. "
@@ -189,6 +191,13 @@ def _training(card: ModelCard, config: Mapping[str, Any], run: Path) -> str:
         facts["Calibration"] = (
             f"temperature {fitted.temperature:.3f}, fitted on {fitted.images} validation images; expected calibration "
             f"error there {fitted.error_before:.2%} before, {fitted.error_after:.2%} after"
+        )
+    if area := card.least_area:
+        facts["Smallest polyp"] = (
+            f"{card.least_pixels(card.size**2)} pixels of {card.size} x {card.size}, chosen on {area.images} "
+            f"validation images; there, with smaller regions and without: Dice {area.dice_before:.4f} and "
+            f"{area.dice_after:.4f}, polyps found {area.found_before} and {area.found_after}, regions that touch no "
+            f"polyp {area.alarms_before} and {area.alarms_after}"
         )
     if statistics := summarise_statistics(card.statistics):
         scores = ", ".join(f"{name} {score:.4f}" for name, score in card.statistics.scores.items())

@@ -1,7 +1,4 @@
-"""Findings of a mask: each connected polyp with its area, confidence and box; and the cleaning of masks.
-
-H x W is an image. Pixels that touch, at a corner too, belong to the same polyp.
-"""
+"""Findings of a mask: each connected polyp with its area, confidence and box. H x W is an image."""
 
 from __future__ import annotations
 
@@ -11,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-Mask = NDArray[np.bool_]
-Plane = NDArray[np.float32]
+from fpgm.regions import TOUCHING, Mask
 
-_TOUCHING = np.ones((3, 3), bool)
+Plane = NDArray[np.float32]
 
 
 def check_finite(probabilities: Plane) -> Plane:
@@ -28,36 +24,37 @@ def check_finite(probabilities: Plane) -> Plane:
 
 
 class Finding(NamedTuple):
-    """One polyp: pixels, mean foreground probability over them, and its box as left, top, width, height in pixels."""
+    """One polyp.
+
+    Attributes:
+        area: its pixels.
+        confidence: mean foreground probability over them.
+        box: left, top, width and height in pixels.
+        disagreement: mean disagreement of a combined model's members over its pixels; None of a single model.
+    """
 
     area: int
     confidence: float
     box: tuple[int, int, int, int]
+    disagreement: float | None = None
 
 
-def describe(mask: Mask, probability: Plane) -> list[Finding]:
-    """Return the connected polyps of a mask (H, W) with probabilities (H, W), the largest first."""
+def describe(mask: Mask, probability: Plane, disagreement: Plane | None = None) -> list[Finding]:
+    """Return the connected polyps of a mask (H, W) with probabilities (H, W), the largest first.
+
+    Args:
+        mask: the mask.
+        probability: foreground probabilities.
+        disagreement: where the members of a combined model disagree (H, W), if it is one.
+    """
     if mask.shape != probability.shape:
         raise ValueError(f"the mask is {mask.shape}, the probability {probability.shape}: give them of one size")
-    labels, _ = ndimage.label(mask, _TOUCHING)
+    labels, _ = ndimage.label(mask, TOUCHING)
     found = []
     for number, (rows, columns) in enumerate(ndimage.find_objects(labels), start=1):
         inside = labels[rows, columns] == number
         confidence = float(probability[rows, columns][inside].mean(dtype=np.float64))
         box = columns.start, rows.start, columns.stop - columns.start, rows.stop - rows.start
-        found.append(Finding(int(inside.sum()), confidence, box))
+        spread = None if disagreement is None else float(disagreement[rows, columns][inside].mean(dtype=np.float64))
+        found.append(Finding(int(inside.sum()), confidence, box, spread))
     return sorted(found, key=lambda one: (-one.area, one.box))
-
-
-def clean(mask: Mask, *, keep_largest: bool = False, min_area: int = 0) -> Mask:
-    """Return the mask (H, W) without polyps of fewer pixels than `min_area`, or with the largest polyp alone."""
-    if not (keep_largest or min_area > 1) or not mask.any():
-        return mask
-    labels, _ = ndimage.label(mask, _TOUCHING)
-    areas = np.bincount(labels.ravel())
-    areas[0] = 0
-    kept = areas >= max(min_area, 1)
-    if keep_largest:
-        kept &= np.arange(len(areas)) == areas.argmax()
-    cleaned: Mask = kept[labels]
-    return cleaned

@@ -11,10 +11,12 @@ from PIL import Image
 from scipy import ndimage
 
 from fpgm.files import atomic_path
-from fpgm.serving.findings import Mask, Plane
+from fpgm.regions import Mask
+from fpgm.serving.findings import Plane
+from fpgm.serving.predictor import Predicted
 
-Kind = Literal["masks", "probabilities", "overlays"]
-SUFFIXES: Mapping[Kind, str] = {"masks": ".png", "probabilities": ".png", "overlays": ".jpg"}
+Kind = Literal["masks", "probabilities", "overlays", "disagreements"]
+SUFFIXES: Mapping[Kind, str] = {"masks": ".png", "probabilities": ".png", "overlays": ".jpg", "disagreements": ".png"}
 COLOUR = (255, 212, 0)
 
 
@@ -40,18 +42,19 @@ def overlay(picture: Image.Image, mask: Mask) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def save_pictures(
-    out: Path, name: str, picture: Image.Image, mask: Mask, probability: Plane, kinds: Iterable[Kind]
-) -> None:
+def save_pictures(out: Path, name: str, picture: Image.Image, found: Predicted, kinds: Iterable[Kind]) -> None:
     """Write OUT/<kind>/<name> for each kind, each atomically."""
     for kind in kinds:
         with atomic_path(place(out, kind, name)) as draft:
             if kind == "masks":
-                mask_picture(mask).save(draft, "PNG")
+                mask_picture(found.mask).save(draft, "PNG")
             elif kind == "probabilities":
-                probability_picture(probability).save(draft, "PNG", compress_level=1)  # six times as fast
+                probability_picture(found.probability).save(draft, "PNG", compress_level=1)  # six times as fast
+            elif kind == "disagreements":
+                assert found.disagreement is not None
+                probability_picture(found.disagreement).save(draft, "PNG", compress_level=1)
             else:
-                overlay(picture, mask).save(draft, "JPEG", quality=92, subsampling=0)
+                overlay(picture, found.mask).save(draft, "JPEG", quality=92, subsampling=0)
 
 
 def place(out: Path, kind: Kind, name: str) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,11 @@ from PIL import Image
 
 from fpgm.calibration import temper
 from fpgm.data.pictures import prepare_image, read_picture
+from fpgm.regions import Mask, clean
 from fpgm.runs.card import ModelCard
-from fpgm.serving.findings import Finding, Mask, Plane, clean, describe
+from fpgm.serving.findings import Finding, Plane, describe
 
-__all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predictor", "describe", "load_predictor"]
+__all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predicted", "Predictor", "describe", "load_predictor"]
 
 Picture: TypeAlias = "NDArray[np.uint8] | Image.Image | str | os.PathLike[str]"
 BATCH = 8
@@ -44,6 +45,20 @@ class Engine(Protocol):
         """
 
 
+class Predicted(NamedTuple):
+    """One picture of H x W pixels.
+
+    Attributes:
+        mask: the cleaned mask (H, W).
+        probability: foreground probabilities (H, W).
+        disagreement: standard deviation (H, W) of the members' probabilities of a combined model; else None.
+    """
+
+    mask: Mask
+    probability: Plane
+    disagreement: Plane | None
+
+
 class Predictor:
     """Masks and probabilities of pictures.
 
@@ -55,7 +70,7 @@ class Predictor:
         threshold: a pixel is foreground where its probability, at the picture's own size, is at least this.
         average: average over the eight flips and turns of each picture: steadier, and eight times the work.
         keep_largest: keep the largest polyp of a picture alone.
-        min_area: leave out polyps of fewer pixels of the picture.
+        min_area: leave out polyps of fewer pixels of the picture; if not given, of fewer than the model's card says.
         batch_size: pictures in a pass.
     """
 
@@ -66,12 +81,12 @@ class Predictor:
         threshold: float = 0.5,
         average: bool = False,
         keep_largest: bool = False,
-        min_area: int = 0,
+        min_area: int | None = None,
         batch_size: int = BATCH,
     ) -> None:
         if not 0 < threshold <= 1:
             raise ValueError(f"the threshold is {threshold}: give a probability above 0 and up to 1")
-        if min_area < 0 or batch_size < 1:
+        if (min_area or 0) < 0 or batch_size < 1:
             raise ValueError(f"min_area is {min_area}, batch_size {batch_size}: expected from 0 and from 1 upwards")
         self.engine, self.threshold, self.average = engine, threshold, average
         self.keep_largest, self.min_area, self.batch_size = keep_largest, min_area, batch_size
@@ -83,32 +98,48 @@ class Predictor:
             images: arrays (H, W, 3) or (H, W) in 0 … 255, Pillow pictures, or paths; they may differ in size. A file
                 is turned upright by its EXIF tag, a picture in memory is taken as it is.
         """
-        masks: list[Mask] = []
-        planes: list[Plane] = []
+        found = self.examine(images)
+        return [one.mask for one in found], [one.probability for one in found]
+
+    def examine(self, images: Sequence[Picture]) -> list[Predicted]:
+        """Return what `predict` does, and where the members of a combined model disagree."""
+        found: list[Predicted] = []
         for start in range(0, len(images), self.batch_size):
             pictures = [_open(image) for image in images[start : start + self.batch_size]]
-            for picture, plane in zip(pictures, self._planes(pictures), strict=True):
-                planes.append(temper(_resize(plane, picture.size), self.engine.card.temperature))
-                masks.append(self.mask(planes[-1]))
-        return masks, planes
+            planes, spreads = self._planes(pictures)
+            for row, picture in enumerate(pictures):
+                plane = temper(_resize(planes[row], picture.size), self.engine.card.temperature)
+                spread = None if spreads is None else _resize(spreads[row], picture.size)
+                found.append(Predicted(self.mask(plane), plane, spread))
+        return found
 
     def mask(self, probability: Plane) -> Mask:
         """Return the cleaned mask (H, W) of probabilities (H, W)."""
-        return clean(probability >= self.threshold, keep_largest=self.keep_largest, min_area=self.min_area)
+        least = self.engine.card.least_pixels(probability.size) if self.min_area is None else self.min_area
+        return clean(probability >= self.threshold, keep_largest=self.keep_largest, min_area=least)
 
-    def _planes(self, pictures: Sequence[Image.Image]) -> Plane:
-        """Probabilities (B, S, S) of pictures, prepared exactly as in training."""
+    def _planes(self, pictures: Sequence[Image.Image]) -> tuple[Plane, Plane | None]:
+        """Probabilities and disagreement (B, S, S) of pictures, prepared exactly as in training."""
         pixels = np.stack([prepare_image(picture, self.engine.card.size) for picture in pictures])
         batch = np.divide(pixels.transpose(0, 3, 1, 2), 255, dtype=np.float32)
         if not self.average:
-            return self.engine.probabilities(batch)
-        total = np.zeros((len(batch), *batch.shape[2:]), np.float64)
+            return self._compute(batch)
+        total = np.zeros((2, len(batch), *batch.shape[2:]), np.float64)
+        spreads: Plane | None = None
         for flipped in (False, True):
             for quarters in range(4):
                 view = np.rot90(batch[..., ::-1] if flipped else batch, quarters, (2, 3))
-                back = np.rot90(self.engine.probabilities(np.ascontiguousarray(view)), -quarters, (1, 2))
+                planes, spreads = self._compute(np.ascontiguousarray(view))
+                both = np.stack([planes, planes if spreads is None else spreads])
+                back = np.rot90(both, -quarters, (2, 3))
                 total += back[..., ::-1] if flipped else back
-        return (total / 8).astype(np.float32)
+        mean = (total / 8).astype(np.float32)
+        return mean[0], None if spreads is None else mean[1]
+
+    def _compute(self, batch: NDArray[np.float32]) -> tuple[Plane, Plane | None]:
+        if getattr(self.engine, "disagrees", False):
+            return self.engine.with_disagreement(batch)  # type: ignore[attr-defined]  # of torch alone
+        return self.engine.probabilities(batch), None
 
 
 def load_predictor(
@@ -118,7 +149,7 @@ def load_predictor(
     threshold: float = 0.5,
     average: bool = False,
     keep_largest: bool = False,
-    min_area: int = 0,
+    min_area: int | None = None,
     precision: str = "float32",
 ) -> Predictor:
     """Load a run folder, a model folder, or a ``.onnx`` file that `fpgm export` made; see `Predictor`.
@@ -130,7 +161,7 @@ def load_predictor(
         threshold: least probability of the foreground.
         average: average over flips and turns.
         keep_largest: keep the largest polyp alone.
-        min_area: least pixels of a polyp.
+        min_area: least pixels of a polyp; if not given, the model's own, which validation images chose.
         precision: precision of a model folder: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where
             the processor has it. An ONNX file has its own.
     """

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from fpgm.model import choose_device, load_model
+from fpgm.nets.ensemble import Ensemble
 from fpgm.serving.findings import check_finite
 
 
@@ -19,6 +20,9 @@ class TorchEngine:
         path: the folder.
         device: auto, cpu, cuda, cuda:1, mps …
         precision: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where the processor has it.
+
+    Attributes:
+        disagrees: whether it has members that can disagree.
     """
 
     def __init__(self, path: Path, device: str = "auto", precision: str = "float32") -> None:
@@ -27,6 +31,7 @@ class TorchEngine:
         net, self.card = load_model(path)
         self.identity = self.card.weights_sha256 + (" bfloat16" if self.bfloat16 else "")
         self._net = net.to(self.device)
+        self.disagrees = isinstance(net, Ensemble)
         self._net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
 
     def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -35,6 +40,14 @@ class TorchEngine:
         with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
             logits = self._net(images)
         return check_finite(foreground(logits).cpu().numpy())
+
+    def with_disagreement(self, batch: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Probabilities, and the standard deviation (B, S, S) of those of the members of a combined model."""
+        assert isinstance(self._net, Ensemble)
+        images = torch.from_numpy(batch).to(self.device).contiguous(memory_format=torch.channels_last)
+        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bfloat16):
+            logits, spread = self._net.with_disagreement(images)
+        return check_finite(foreground(logits).cpu().numpy()), spread.float().cpu().numpy()
 
 
 def foreground(logits: torch.Tensor) -> torch.Tensor:

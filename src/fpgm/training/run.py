@@ -5,12 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from rich.console import Console
@@ -22,34 +20,22 @@ from fpgm.data.batches.pool import Pool
 from fpgm.data.batches.streams import Stream
 from fpgm.data.splits.split import AUTO, Split, split_folder
 from fpgm.data.store import open_stores
-from fpgm.evaluation.temperature import calibrate
 from fpgm.files import sole_writer
 from fpgm.methods import Method
-from fpgm.model import save_model
 from fpgm.nets import Backbone, build
-from fpgm.nets.statistics import ImageBatches, choose_statistics
 from fpgm.registry import find_method
-from fpgm.runs.card import ModelCard, Statistics
 from fpgm.runs.config import flatten
 from fpgm.runs.folder import RunFolder
 from fpgm.runs.images import check_images, describe_training_images, write_training_images
-from fpgm.spectrum import FrequencyPrior
 from fpgm.training.devices import leave_process_group, make_fabric, on_rank_zero, with_precision
+from fpgm.training.first_weights import FirstWeights, load_first_weights, seen_before
 from fpgm.training.memory import kept_memory
+from fpgm.training.saving import Pools, save_trained
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trackers import Name, Tracker, check_names, open_trackers
 from fpgm.training.trainer import Trainer
 
-CLEAN_IMAGES = 128  # images for new batch-norm statistics: four are nearly as good as 256
 PAPER_SIZE = 256
-
-
-class _Pools(NamedTuple):
-    """The images of a run."""
-
-    labeled: Pool
-    unlabeled: Pool | None
-    validation: Pool | None
 
 
 def train(
@@ -86,13 +72,18 @@ def train(
         split = Split.load(split_folder(config.data.store, config.data.split))
         config = _with_labeled(config, split, folder, resume)
         pools = _pools(config, split)
-        trainer = _trainer(fabric, config, *build_method(config), folder)
+        begun = resume and (RunFolder(folder).checkpoints / "last.safetensors").is_file()
+        first = None if begun or config.net.start is None else Path(config.net.start)
+        method, optimizer, weights = build_method(config, first)
+        trainer = _trainer(fabric, config, method, optimizer, folder)
         stream = _stream(fabric, config, pools, trainer.method)
         with ExitStack() as held:
             on_rank_zero(fabric, lambda: held.enter_context(sole_writer(folder)))
-            on_rank_zero(fabric, lambda: _claim(config, folder, resume, pools, split))
+            on_rank_zero(fabric, lambda: _claim(config, folder, resume, pools, split, trainer))
             if console is not None:
                 _print_notes(console, config, pools, split, trainer)
+                for note in _notes_on_base(config, split, weights):
+                    console.print(note, highlight=False)
             _fit(trainer, config, stream, pools, split, resume, trackers, console)
         return trainer
     finally:
@@ -103,7 +94,7 @@ def _fit(
     trainer: Trainer,
     config: RunConfig,
     stream: Stream,
-    pools: _Pools,
+    pools: Pools,
     split: Split,
     resume: bool,
     track: Sequence[Name],
@@ -122,10 +113,10 @@ def _fit(
     ):
         trainer.fit(stream, pools.validation, telemetry, config.data.workers)
     if trainer.fabric.is_global_zero:
-        _save_model(trainer, config, pools, split)
+        save_trained(trainer, config, pools, split)
 
 
-def _stream(fabric: Fabric, config: RunConfig, pools: _Pools, method: Method) -> Stream:
+def _stream(fabric: Fabric, config: RunConfig, pools: Pools, method: Method) -> Stream:
     """Return the batches of this process, or say why the method cannot use them."""
     data, size = config.data, pools.labeled.size
     net = method.predictor()
@@ -154,7 +145,7 @@ def _stream(fabric: Fabric, config: RunConfig, pools: _Pools, method: Method) ->
     return stream
 
 
-def _print_notes(console: Console, config: RunConfig, pools: _Pools, split: Split, trainer: Trainer) -> None:
+def _print_notes(console: Console, config: RunConfig, pools: Pools, split: Split, trainer: Trainer) -> None:
     """Say what is learnt from, what is missing, and where a run of the preset `paper` departs from the paper."""
     size = pools.labeled.size
     notes = [f"precision {config.train.precision}", split.labels(config.data.labeled).describe(config.data.labeled)]
@@ -171,13 +162,34 @@ def _print_notes(console: Console, config: RunConfig, pools: _Pools, split: Spli
         console.print(note, highlight=False)
 
 
-def _claim(config: RunConfig, folder: Path, resume: bool, pools: _Pools, split: Split) -> None:
+def _notes_on_base(config: RunConfig, split: Split, weights: FirstWeights | None) -> list[str]:
+    """Say which first weights the network got, and which images to score it with its base has learnt from."""
+    if weights is None or config.net.start is None:
+        return []
+    ids = [*split.validation, *split.test, *split.unseen]
+    held = Pool(open_stores(config.data.store), ids) if ids else None
+    seen = seen_before(Path(config.net.start), held)
+    leak = (
+        f"warning: {len(seen)} of the {len(ids)} validation, test and unseen images, {seen[0]} for one, are images "
+        "that the model it starts from has learnt from: scores on them say too much"
+        if seen
+        else ""
+    )
+    return [weights.describe(), *([leak] if leak else [])]
+
+
+def _claim(config: RunConfig, folder: Path, resume: bool, pools: Pools, split: Split, trainer: Trainer) -> None:
     """Make sure that the folder is this run's before anything else is written to it."""
     path = RunFolder(folder).config
     if path.is_file() and not resume:
         raise ValueError(f"{folder} holds a run already: continue it with --resume, or give another --out")
     if path.is_file() and (changed := differences(RunConfig.load(path), config)):
         raise ValueError(f"{folder} was started with other settings: {'; '.join(changed)}. Give it another --out")
+    if config.train.raised and not trainer.is_last_stage(config.train.raised[-1]):
+        raise ValueError(
+            f"--iterations {config.train.iterations} would send the method {config.method} back to an earlier stage: "
+            f"it has ended at step {config.train.raised[-1]}; give fewer, or begin another run"
+        )
     hashes = {name: pool and pool.sha256() for name, pool in pools._asdict().items()}
     check_images(folder, hashes, config.data.store)
     if not RunFolder(folder).training_images.is_file():
@@ -194,10 +206,10 @@ def _with_labeled(config: RunConfig, split: Split, folder: Path, resume: bool) -
     return config.model_copy(update={"data": config.data.model_copy(update={"labeled": labeled})})
 
 
-def _pools(config: RunConfig, split: Split) -> _Pools:
+def _pools(config: RunConfig, split: Split) -> Pools:
     stores, spec = open_stores(config.data.store), config.data.labeled
     unlabeled = split.unlabeled(spec)
-    return _Pools(
+    return Pools(
         labeled=Pool(stores, split.labeled(spec)),
         unlabeled=Pool(stores, unlabeled) if unlabeled else None,
         validation=Pool(stores, split.validation) if split.validation else None,
@@ -210,17 +222,21 @@ def _geometry(data: DataConfig) -> Geometry:
     )
 
 
-def build_method(config: RunConfig) -> tuple[Method, Optimizer]:
-    """Return method and optimiser; the seed alone decides the first weights."""
+def build_method(config: RunConfig, first: Path | None = None) -> tuple[Method, Optimizer, FirstWeights | None]:
+    """Return method, optimiser and, with a file or folder of first weights, what the network got of them.
+
+    Without one the seed alone decides the first weights.
+    """
     torch.manual_seed(config.train.seed)
     net = build(config.net.name, **config.net.arguments)
     if config.net.pretrained:
         if not callable(load := getattr(net, "load_pretrained", None)):
             raise ValueError(f"{config.net.name} has no pretrained weights: set net.pretrained=false")
         load()
+    weights = load_first_weights(net, first) if first is not None else None
     method = find_method(config.method)(net, **dict(config.arguments))  # type: ignore[call-arg]  # checked by config
     method.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
-    return method, make_optimizer(method, config.optimizer)
+    return method, make_optimizer(method, config.optimizer), weights
 
 
 def make_optimizer(method: Method, settings: OptimizerConfig) -> Optimizer:
@@ -268,60 +284,3 @@ def _stopping(trainer: Trainer) -> Iterator[None]:
     finally:
         for number in before:
             signal.signal(number, before[number])
-
-
-def _save_model(trainer: Trainer, config: RunConfig, pools: _Pools, split: Split) -> None:
-    """Write the best predictor, without validation images the last one, and the prior if one was learnt."""
-    if pools.validation is not None:
-        trainer.restore(trainer.best())
-    net, statistics = trainer.predictor(), Statistics()
-    if config.train.choose_statistics and pools.validation is not None:
-        choice = choose_statistics(
-            net, _clean_images(pools, trainer.fabric.device), partial(trainer.score, pools.validation)
-        )
-        net, statistics = choice.net, Statistics(source=choice.source, own=choice.own, scores=choice.scores)
-    labels = split.labels(config.data.labeled)
-    training = {
-        "method": config.method,
-        "preset": config.preset,
-        "iterations": config.train.iterations,
-        "seed": config.train.seed,
-        "split": Path(config.data.split).name,
-        "labeled": config.data.labeled,
-        "labeled_images": labels.labeled,
-        "unlabeled_images": labels.unlabeled,
-        "masks_not_used": labels.unused,
-        "train_sha256": split.train_sha256(),
-        **_selection(trainer, statistics, pools.validation),
-    }
-    card = ModelCard(
-        net=config.net.name,
-        arguments=config.net.arguments,
-        size=pools.labeled.size,
-        training=training,
-        statistics=statistics,
-        calibration=calibrate(net, pools.validation, device=trainer.fabric.device) if pools.validation else None,
-    )
-    save_model(RunFolder(trainer.folder).model, net, card)
-    for module in trainer.method.modules():
-        if isinstance(module, FrequencyPrior) and module.learnt:
-            module.save(RunFolder(trainer.folder).prior)
-
-
-def _selection(trainer: Trainer, statistics: Statistics, validation: Pool | None) -> dict[str, Any]:
-    """Say in the card how the weights were chosen; without validation images there is no Dice to name."""
-    if validation is None:
-        return {"chosen_by": f"nothing: the {trainer.shipped()} of the last step"}
-    dice = max(statistics.scores.values(), default=trainer.best_score["dice"])
-    return {"chosen_by": "validation Dice", "validation_dice": dice, "best_step": trainer.best_score["step"]}
-
-
-def _clean_images(pools: _Pools, device: torch.device, count: int = CLEAN_IMAGES) -> ImageBatches:
-    """Training images as they are, labelled and unlabelled, evenly spaced over both pools."""
-    both = [pool for pool in (pools.labeled, pools.unlabeled) if pool is not None]
-    total = sum(map(len, both))
-    chosen = []
-    for pool in both:
-        wanted = max(1, min(len(pool), round(count * len(pool) / total)))
-        chosen.append(pool.images(np.linspace(0, len(pool) - 1, wanted).round().astype(int)))
-    return ImageBatches(torch.from_numpy(np.concatenate(chosen)), device=device)

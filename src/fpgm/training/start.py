@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from fpgm.config import USUAL_METHOD, USUAL_PRESET, Preset, RunConfig, amend, resolve
+from fpgm.config import USUAL_METHOD, USUAL_PRESET, Preset, RunConfig, amend, raise_iterations, resolve
 from fpgm.data.splits.split import split_folder, split_setting
 from fpgm.data.store import list_stores
 from fpgm.registry import import_method
+from fpgm.runs.card import CARD, read_card
 from fpgm.runs.folder import RunFolder
 from fpgm.training.cross_validation import cross_validate as cross_validate_run
+from fpgm.training.first_weights import base_card, base_file
 from fpgm.training.run import train
 from fpgm.training.trainer import Trainer
 
@@ -30,6 +33,7 @@ def start(
     seed: int | None = None,
     precision: str | None = None,
     settings: Iterable[str] = (),
+    base: Path | None = None,
     resume: bool = False,
     cross_validate: int | None = None,
     accelerator: str = "auto",
@@ -47,10 +51,11 @@ def start(
         labeled: training images whose masks may be used.
         split: name or path of a split of the store; the only one if not given.
         preset: source of the defaults; `USUAL_PRESET` if not given.
-        iterations: number of steps.
+        iterations: number of steps; with `resume` of a run that has ended, a larger one goes on.
         seed: seed of weights, batches and augmentation.
         precision: precision as in Lightning Fabric.
         settings: further settings, `key=value`.
+        base: run folder, model folder or safetensors file with the first weights; the network is that of the model.
         resume: go on with the run in `out`; what is given besides must be as it was.
         cross_validate: number of folds of the labelled images to score before the run; none if not given.
         accelerator: kind of device, as in Lightning Fabric.
@@ -65,6 +70,7 @@ def start(
     given = {"iterations": iterations, "precision": precision}
     changes = [
         *([f"train.seed={seed}"] if seed is not None else []),
+        *([] if base is None else _fine_tuning(base)),
         *settings,
         *(f"train.{name}={value}" for name, value in given.items() if value is not None),
     ]
@@ -140,7 +146,26 @@ def _continued(
             "folder where the run was begun"
         )
     name = config.data.split if split is None else split_setting(store, split_folder(store, split))
-    return amend(config, preset, method, _chosen(store, name, labeled), settings)
+    new = amend(config, preset, method, _chosen(store, name, labeled), settings)
+    return raise_iterations(config, new) if new.train.iterations > config.train.iterations and _ended(out) else new
+
+
+def _ended(out: Path) -> bool:
+    """Whether the model of a run is of its last step."""
+    folder = RunFolder(out)
+    if not (folder.model / CARD).is_file():
+        return False
+    return bool(read_card(folder.model).training.get("iterations") == RunConfig.load(folder.config).train.iterations)
+
+
+def _fine_tuning(base: Path) -> list[str]:
+    """Return the settings of a run that starts from a model: its network, and the place of its weights."""
+    base_file(base)
+    card = base_card(base)
+    if card and card.net == "ensemble":
+        raise ValueError(f"--from {base} is a combination of runs: give one of those it was made of")
+    network = [f"net.name={card.net}", f"net.arguments={json.dumps(card.arguments)}"] if card else []
+    return [*network, "net.pretrained=false", f"net.start={json.dumps(str(base.resolve()))}"]
 
 
 def _same(first: Path, second: Path) -> bool:

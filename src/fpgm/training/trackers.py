@@ -1,8 +1,8 @@
 """Where the figures of a run go beside metrics.csv: TensorBoard, MLflow, Weights & Biases.
 
 TensorBoard writes to the run folder and is always on where it is installed. The others are asked for by name. What they
-get is the settings, without the path of the store, and the figures of metrics.csv: no image, no name of an image, no
-weights. A run that is resumed goes on under the same number, which ``tracking.json`` keeps.
+get is the settings, without the paths of the store and of first weights, and the figures of metrics.csv: no image, no
+name of an image, no weights. A run that is resumed goes on under the same number, which ``tracking.json`` keeps.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def open_trackers(folder: Path, start: int, names: Sequence[Name], settings: Map
     """
     opened: list[Tracker] = []
     ids = _read_ids(folder)
-    shown = {key: value for key, value in settings.items() if key not in ("data.store", "departs")}
+    shown = {key: value for key, value in settings.items() if key not in ("data.store", "departs", "net.start")}
     for name in dict.fromkeys(names):
         try:
             tracker = _TRACKERS[name](folder, shown, ids.get(name))

@@ -233,6 +233,10 @@ class Trainer:
     def _stage_at(self, index: int) -> Stage:
         return self.starts[max(first for first in self.starts if first <= index)]
 
+    def is_last_stage(self, index: int) -> bool:
+        """Whether a step is of the method's last stage."""
+        return self._stage_at(index) == self.method.stages[-1]
+
     def _enter(self, stage: Stage) -> Stage:
         stages = self.method.stages
         before = self.best(stages[stages.index(stage) - 1])

@@ -71,6 +71,7 @@ def test_the_whole_report(everything: list[Result], tmp_path: Path) -> None:
     outline = Outline(page)
     assert outline.open == []
     assert outline.headings == [
+        "All runs side by side",
         "5% labelled, protocol paper (split paper-0), preset mini, 100 iterations, 16 × 16 pixels",
         "Methods: test sets, 5% labelled",
         "Methods: unseen data sets (zero-shot), 5% labelled",
@@ -87,7 +88,7 @@ def test_the_whole_report(everything: list[Result], tmp_path: Path) -> None:
     slug = "5pct_paper-0_mini_100_16"
     tables = ["main", "zero-shot", *(f"{name}{where}" for name in STUDIES for where in ("", "-unseen"))]
     tested = [f"significance-{name}" for name in tables if not name.startswith("gamma")]
-    names = {f"{name}_{slug}" for name in (*tables, *tested)} | {"runs"}
+    names = {f"{name}_{slug}" for name in (*tables, *tested)} | {"overview", "runs"}
     assert {path.name for path in (out / "tables").iterdir()} == {
         f"{n}.{e}" for n in names for e in ("md", "tex", "csv")
     }
@@ -121,7 +122,8 @@ def test_settings_are_kept_apart(tmp_path: Path) -> None:
         run(tmp_path / "d", 8, name="phantom-a", protocol="strict"),
     ]
     page = write_report(runs, [], tmp_path / "out").read_text()
-    spread, *sections = re.split("<h2", page)[1:]
+    overview, spread, *sections = re.split("<h2", page)[1:]
+    assert "All runs side by side" in overview
     assert len(sections) == 4 and ">Spread over" in spread  # which has both protocols in lines of their own
     assert [NOTICE in section for section in sections] == [False, False, False, True]
     assert "80.66" in sections[0] and "80.66" not in sections[3]

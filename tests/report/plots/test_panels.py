@@ -27,15 +27,17 @@ def panels(*results: Result) -> tuple[list[Panel], list[str]]:
     return collect(group, studies([group])[0][0], unseen=False)
 
 
-def test_images_are_chosen_by_place(tmp_path: Path) -> None:
+def test_the_best_a_typical_and_the_worst_image_are_shown(tmp_path: Path) -> None:
     ids = ["d", "a", "c", "b", "e"]
     write_store(tmp_path / "store", KVASIR, bars(*[8] * 5), ids)
-    settings: dict[str, Any] = {"store": tmp_path / "store", "ids": {KVASIR: ids}}
-    shown, notes = panels(run(tmp_path / "a", 0, 8, 1, 2, 3, **settings))
-    # of a b c d e, those at 1/4 and 3/4 of five: 5 // 4 = 1 and 15 // 4 = 3
-    assert [panel.id for panel in shown] == ["Kvasir-SEG/b", "Kvasir-SEG/d"] and notes == []
-    again, _ = panels(run(tmp_path / "b", 8, 0, 5, 6, 7, **settings))
-    assert [panel.id for panel in again] == [panel.id for panel in shown]
+    shown, notes = panels(run(tmp_path / "a", 0, 8, 1, 2, 3, store=tmp_path / "store", ids={KVASIR: ids}))
+    # by width of what was found: a 8, e 3, b 2, c 1, d 0
+    assert [(panel.place, panel.id) for panel in shown] == [
+        ("best", "Kvasir-SEG/a"),
+        ("typical", "Kvasir-SEG/b"),
+        ("worst", "Kvasir-SEG/d"),
+    ]
+    assert notes == []
 
 
 def test_image_truth_masks_and_dice_belong_together(tmp_path: Path) -> None:
@@ -43,16 +45,16 @@ def test_image_truth_masks_and_dice_belong_together(tmp_path: Path) -> None:
     first = run(tmp_path / "a", 1, 2, 3, 4, store=tmp_path / "store")
     other = run(tmp_path / "b", 5, 6, 7, 0, store=tmp_path / "store", method="supervised", seed=4)
     shown, _ = panels(first, other)
-    assert [panel.id for panel in shown] == ["Kvasir-SEG/1", "Kvasir-SEG/3"]
-    assert [int(panel.image[0, 0, 0]) for panel in shown] == [1, 3]  # image n is of shade n
+    # sums of both Dice: 2/9 + 10/13, 2/5 + 6/7, 6/11 + 14/15, 2/3 + 0; the best is the third, the middle the first
+    assert [panel.id for panel in shown] == ["Kvasir-SEG/2", "Kvasir-SEG/0", "Kvasir-SEG/3"]
+    assert [int(panel.image[0, 0, 0]) for panel in shown] == [2, 0, 3]  # image n is of shade n
     assert all(panel.truth.sum() == 32 for panel in shown)
     found = {
         name: [(int(panel.found[name][0].sum()), panel.found[name][1]) for panel in shown] for name in shown[0].found
     }
-    # 2 wide: 2·8 / (8 + 32) = 0.4; 4 wide: 2/3; 6 wide: 2·24 / (24 + 32) = 6/7; nothing: 0
     assert found == {
-        "supervised": [(24, pytest.approx(6 / 7)), (0, 0.0)],
-        "FPGM": [(8, pytest.approx(0.4)), (16, pytest.approx(2 / 3))],
+        "supervised": [(28, pytest.approx(14 / 15)), (20, pytest.approx(10 / 13)), (0, 0.0)],
+        "FPGM": [(12, pytest.approx(6 / 11)), (4, pytest.approx(2 / 9)), (16, pytest.approx(2 / 3))],
     }
 
 

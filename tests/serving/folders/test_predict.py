@@ -52,7 +52,23 @@ def predict(images: Path, out: Path, engine: Red | None = None, **options: objec
 
 def table(out: Path) -> list[dict[str, str]]:
     with (out / "findings.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    return sorted(rows, key=lambda row: (row["image"], int(row["frame"] or 0), int(row["polyp"])))
+
+
+def test_the_most_uncertain_come_first_and_films_stay_in_order(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name, red in (("sure", 255), ("unsure", 140), ("nothing", 0)):
+        square(8).point(lambda value, red=red: red if value else 0).save(tmp_path / "in" / f"{name}.png")
+    film = [square(9).point(lambda value, red=red: red if value else 0) for red in (250, 180, 220)]
+    film[0].save(tmp_path / "in" / "film.gif", save_all=True, append_images=film[1:])
+    predict(tmp_path / "in", tmp_path / "out")
+    with (tmp_path / "out" / "findings.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = [row["name"] for row in rows]
+    assert names[:5] == ["unsure", "film/000001", "film/000002", "film/000003", "sure"] and names[5] == "nothing"
+    assert float(rows[0]["uncertainty"]) > 0.2 and float(rows[-1]["uncertainty"]) == 0
+    assert all(row["disagreement"] == "" for row in rows)
 
 
 def written(out: Path) -> list[str]:

@@ -27,7 +27,7 @@ from fpgm.serving.web.app import STATIC, create_app
 from fpgm.serving.web.limits import Limits, read_body
 from fpgm.spectrum import FrequencyPrior, amplitude, generic_profile, low_pass, radial_profile
 from tests.processes import PATIENCE, wait
-from tests.serving.making import SIZE, Red, onnx_file, run_without
+from tests.serving.making import SIZE, SPECKS, Red, onnx_file, run_without
 from tests.serving.running import make_run, picture, png_header
 
 
@@ -68,6 +68,7 @@ def test_the_numbers_of_a_frame_drawn_by_hand(frame: NDArray[np.uint8]) -> None:
         "width": SIZE,
         "height": SIZE,
         "threshold": 0.5,
+        "min_area": 0,
         "area": 62,
         "share": 62 / SIZE**2,
         "polyps": [{"area": 60, "box": [20, 8, 10, 6]}, {"area": 2, "box": [50, 40, 2, 2]}],
@@ -78,6 +79,19 @@ def test_the_numbers_of_a_frame_drawn_by_hand(frame: NDArray[np.uint8]) -> None:
 def test_the_threshold_decides(frame: NDArray[np.uint8], threshold: float, area: int) -> None:
     answer = client().post(f"/api/predict?threshold={threshold}", content=png(frame)).json()
     assert answer["area"] == area and (answer["confidence"] is None) == (area == 0)
+
+
+def test_specks_are_left_out_as_the_model_or_the_request_says(frame: NDArray[np.uint8]) -> None:
+    engine = Red(SIZE)
+    engine.card = engine.card.model_copy(update={"size": SIZE, "least_area": SPECKS})  # 16 pixels
+    asking = client(engine)
+    assert asking.get("/api/about").json()["least_share"] == 0.004
+    for query, least, area in (("", 16, 60), ("min_area=0", 0, 62), ("min_area=60", 60, 60), ("min_area=61", 61, 0)):
+        answer = asking.post(f"/api/predict?{query}", content=png(frame)).json()
+        assert (answer["min_area"], answer["area"]) == (least, area)
+        mask = asking.post(f"/api/predict?output=mask&{query}", content=png(frame)).content
+        assert (picture(mask) > 0).sum() == area
+    assert asking.post("/api/predict?min_area=-1", content=png(frame)).status_code == 422
 
 
 def test_pictures_have_the_size_of_the_upload(frame: NDArray[np.uint8]) -> None:

@@ -126,6 +126,25 @@ def test_upload_slider_numbers(page: playwright.Page, server: str, frame: Path) 
     shoot(page, "find")
 
 
+def test_specks_are_left_out_at_the_second_slider(page: playwright.Page, server: str, frame: Path) -> None:
+    upload(page, frame)
+    answer = httpx.post(f"{server}/api/predict?pictures=true", content=frame.read_bytes(), timeout=PATIENCE).json()
+    levels = picture(answer["probability"])
+    page.fill("#threshold", "0.3")
+    labels, count = ndimage.label(levels >= 0.3 * 255, np.ones((3, 3)))
+    areas = np.bincount(labels.ravel())[1:]
+    for percent in ("0.1", "1"):
+        page.fill("#least", percent)
+        least = round(float(percent) / 100 * labels.size)
+        expect(page.locator("#least-value")).to_have_text(f"{least} px")
+        kept = areas[areas >= least]
+        assert len(kept) and numbers(page) == (len(kept), kept.sum())
+    assert len(kept) < count
+    with page.expect_download() as waiting:
+        page.click("[data-download=mask]")
+    assert (np.asarray(Image.open(waiting.value.path()).convert("L")) > 0).sum() == kept.sum()
+
+
 def test_the_slider_can_be_moved_by_keys_and_empties_the_mask(page: playwright.Page, frame: Path) -> None:
     upload(page, frame)
     found = pixels(page, "overlay")
@@ -198,10 +217,37 @@ def test_a_bad_upload_gives_a_message_and_the_server_lives_on(
         (tmp_path / name).write_bytes(data)
         page.set_input_files("#file", tmp_path / name)
         expect(page.locator("#problem")).to_contain_text(re.compile(f"^{re.escape(name)}: .*{words}"))
-        expect(page.locator("#status")).to_contain_text("Shown: my frame.jpg")  # what is still on the screen
+        expect(page.locator("#find .result")).to_be_hidden()  # nothing of the frame before
+        expect(page.locator("#find .empty")).to_be_visible()
+        assert page.inner_text("#status") == ""
     shoot(page, "problem")
     upload(page, frame)
     expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_several_files_are_a_strip_to_step_through_by_keys(page: playwright.Page, frame: Path, tmp_path: Path) -> None:
+    other, bad = tmp_path / "other.png", tmp_path / "bad.png"
+    Image.fromarray(phantom("phantom-c", 1, size=96).image).save(other)
+    bad.write_text("no picture")
+    page.set_input_files("#file", [frame, bad, other])
+    expect(page.locator("#status")).to_contain_text("Shown: my frame.jpg")
+    assert page.locator("#frames button").count() == 3 and page.is_disabled("#before")
+    page.locator("body").press("ArrowRight")
+    expect(page.locator("#problem")).to_contain_text("bad.png")
+    expect(page.locator("#find .result")).to_be_hidden()
+    page.locator("body").press("ArrowRight")
+    expect(page.locator("#status")).to_contain_text("Shown: other.png, 96 × 96")
+    expect(page.locator("#frames [aria-current=true]")).to_have_text("3")
+    assert page.is_hidden("#problem") and page.is_disabled("#after")
+    page.locator("body").press("ArrowRight")  # there is none beyond the last
+    page.click("#frames li:first-child button")
+    expect(page.locator("#status")).to_contain_text("Shown: my frame.jpg")
+    shoot(page, "strip")
+    page.focus("#threshold")
+    page.keyboard.press("ArrowRight")  # a slider has its own arrows
+    expect(page.locator("#frames [aria-current=true]")).to_have_text("1")
+    upload(page, other)
+    expect(page.locator("#strip")).to_be_hidden()
 
 
 def test_the_page_fits_a_phone_in_the_dark(browser: playwright.Browser, server: str, frame: Path) -> None:

@@ -27,6 +27,8 @@ h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 
 .wide td.number { white-space: nowrap; } .wide small { opacity: .75; display: block; }
 .facts { font-size: .85rem; padding-left: 1.2rem; } summary { cursor: pointer; margin: .6rem 0; }
 .folder { overflow-wrap: anywhere; }
+body { max-width: min(120rem, 96vw); } body > p, body > ul, figcaption, .facts, .notice { max-width: 78rem; }
+@media (prefers-color-scheme: dark) { img[src^='data:image/png'] { filter: invert(.91) hue-rotate(180deg); } }
 """
 
 

@@ -19,6 +19,8 @@ from fpgm.report.tables.detection import detection_table
 from fpgm.report.tables.formats import Cell, Line, Table, html, join, prose, texts
 from fpgm.report.tables.hospitals import READING as HOSPITALS
 from fpgm.report.tables.hospitals import HospitalStudy, hospital_significance, hospital_studies, hospital_table
+from fpgm.report.tables.overview import READING as OVERVIEW
+from fpgm.report.tables.overview import overview_table
 from fpgm.report.tables.score_table import NOTICE, READING, notice, score_table
 from fpgm.report.tables.significance import READING as TESTS
 from fpgm.report.tables.significance import significance_table
@@ -61,6 +63,7 @@ def write_report(
         title,
         *(f"<p>{escape(fact)}</p>" for fact in facts),
         _problems(problems),
+        _overview(groups, out),
         _contents(groups, hospitals),
         _details("How to read the tables", _list(tuple(dict.fromkeys(reading)))),
         *sections,
@@ -70,6 +73,12 @@ def write_report(
     )
     write_text(out / "index.html", page)
     return out / "index.html"
+
+
+def _overview(groups: Sequence[Group], out: Path) -> str:
+    """All rows in one table, if there are several."""
+    table = overview_table(groups)
+    return f"<h2>{escape(table.title)}</h2>{_written(table, out)}{_list(OVERVIEW)}" if table else ""
 
 
 def _problems(problems: Sequence[str]) -> str:
@@ -92,7 +101,8 @@ def _contents(groups: Sequence[Group], hospitals: Sequence[HospitalStudy]) -> st
             f"{len(group.rows)} rows, seeds {join(seeds)}{escape(_absent_shares(group, groups))}</li>"
         )
     runs = sum(len(row.results) for group in groups for row in group.rows)
-    return f"<p>Evaluated runs: {runs}. Those of different settings never share a table:</p><ul>{''.join(lines)}</ul>"
+    told = f"Evaluated runs: {runs}. Below, those of different settings never share a table:"
+    return f"<p>{told}</p><ul>{''.join(lines)}</ul>"
 
 
 def _absent_shares(group: Group, groups: Sequence[Group]) -> str:
@@ -188,8 +198,8 @@ def _panels(group: Group, study: Study, out: Path) -> Iterator[str]:
             yield f"<h3>What was found: {kind} images, {escape(group.setting.labeled)} labelled</h3>"
             yield _picture(
                 path,
-                "Truth green, prediction yellow; below each its Dice in percent, by each row's first seed. The images "
-                f"were chosen by their place in the sorted list, before anyone looked: "
+                "Truth green, prediction yellow; below each its Dice in percent, by each row's first seed. Of each set "
+                "the best, the middle and the worst image by mean Dice over the rows, nothing picked by hand: "
                 f"{join([panel.id for panel in panels])}. {group.setting.sentence}.",
                 least=76 * (2 + len(study.entries)),
             )

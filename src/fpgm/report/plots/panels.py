@@ -21,19 +21,23 @@ from fpgm.runs.evaluation import read_masks
 
 Pixels = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
-SHOWN = 2  # images of each data set
+PLACES = ("best", "typical", "worst")  # images of each data set, by their mean Dice over the rows
 _INCH = 1.2  # width of a column
 _ID = 14  # letters of an id that fit beside its image
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One image (S, S, 3) with its truth (S, S), and by the name of a row the mask it found and its Dice."""
+    """One image (S, S, 3) with its truth (S, S), and by the name of a row the mask it found and its Dice.
+
+    `place` is best, typical or worst.
+    """
 
     id: str
     image: Pixels
     truth: Mask
     found: Mapping[str, tuple[Mask, float]]
+    place: str = ""
 
 
 class _Grid(NamedTuple):
@@ -50,7 +54,9 @@ class _Grid(NamedTuple):
 
 
 def collect(group: Group, study: Study, *, unseen: bool) -> tuple[list[Panel], list[str]]:
-    """Choose images by their place in the list alone, and read what each row's first seed found in them.
+    """Choose the best, a typical and the worst image of each set, and read what each row's first seed found in them.
+
+    They are first, middle and last by mean Dice over the rows' first seeds; of equal ones the first id counts.
 
     Returns:
         The panels, and a sentence for each data set that could not be shown.
@@ -112,7 +118,8 @@ def _captions(axis: Axes, panels: Sequence[Panel], names: Sequence[str], grid: _
         axis.text(column * grid.across + middle, -0.03 * grid.size, _broken(name), ha="center", va="bottom", size=7.5)
     for row, panel in enumerate(panels):
         dataset, _, id_ = panel.id.partition("/")
-        text = f"{dataset}\n{id_ if len(id_) <= _ID else id_[:_ID] + '…'}"
+        named = f"{panel.place}: {dataset}" if panel.place else dataset
+        text = f"{named}\n{id_ if len(id_) <= _ID else id_[:_ID] + '…'}"
         place = -0.04 * grid.size, row * grid.down + middle
         axis.text(*place, text, ha="right", va="center", rotation=90, multialignment="center", size=6.5)
         for name, (_, dice) in panel.found.items():
@@ -135,16 +142,32 @@ def read_images(store: Path, dataset: str, ids: Sequence[str]) -> tuple[Pixels, 
 def _of_dataset(rows: Mapping[str, Row], dataset: str) -> list[Panel]:
     some = next(iter(rows.values()))
     seed, scores = next(iter(some.scores(dataset).items()))
-    order = sorted(scores.ids)
-    chosen = list(dict.fromkeys(order[(2 * k + 1) * len(order) // (2 * SHOWN)] for k in range(SHOWN)))
+    places = _choose(rows, dataset, scores.ids)
+    chosen = list(places)
     result = next(result for result in some.results if result.seed == seed)
     store = result.stores.get(dataset) or Path(result.config["data"]["store"])
     images, truth = read_images(store, dataset, chosen)
     found = {name: _found(row, dataset, chosen, truth) for name, row in rows.items()}
     return [
-        Panel(id_, image, true, {name: masks[place] for name, masks in found.items()})
+        Panel(id_, image, true, {name: masks[place] for name, masks in found.items()}, places[id_])
         for place, (id_, image, true) in enumerate(zip(chosen, images, truth, strict=True))
     ]
+
+
+def _choose(rows: Mapping[str, Row], dataset: str, ids: Sequence[str]) -> dict[str, str]:
+    """Return the ids of the best, a typical and the worst image with their place; fewer where there are fewer."""
+    total = dict.fromkeys(sorted(ids), 0.0)
+    for row in rows.values():
+        scores = next(iter(row.scores(dataset).values()))
+        for id_, dice in zip(scores.ids, scores.values["dice"], strict=True):
+            if id_ in total:
+                total[id_] += float(dice)
+    order = sorted(total, key=lambda id_: -total[id_])
+    ends = (0, len(order) // 2, len(order) - 1)
+    found: dict[str, str] = {}
+    for name, place in zip(PLACES, ends, strict=True):
+        found.setdefault(order[place], name)
+    return found
 
 
 def _found(row: Row, dataset: str, ids: Sequence[str], truth: Mask) -> list[tuple[Mask, float]]:

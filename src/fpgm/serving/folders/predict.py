@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from fpgm._version import __version__
+from fpgm.calibration import expected_dice
 from fpgm.data.names import printable
 from fpgm.files import check_inside, file_sha256, sole_writer
 from fpgm.serving.findings import describe
@@ -32,13 +33,14 @@ class Skipped(NamedTuple):
 
 @dataclass
 class Summary:
-    """What became of the files: predicted now, predicted before, left out; and how much was found among all."""
+    """What became of the files: predicted now, predicted before, left out; how much was found; and the settings."""
 
     done: int = 0
     kept: int = 0
     pictures: int = 0
     polyps: int = 0
     problems: list[Skipped] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -58,7 +60,7 @@ def predict_files(
     predictor: Predictor,
     sources: Sequence[Source],
     out: Path,
-    kinds: Iterable[Kind] = tuple(SUFFIXES),
+    kinds: Iterable[Kind] | None = None,
     advance: Advance = lambda done, total: None,
 ) -> Summary:
     """Predict files and write OUT/<kind>/<name> for each kind, and OUT/findings.csv.
@@ -68,18 +70,26 @@ def predict_files(
         sources: the files; see `find_sources`.
         out: folder of results; one that holds other files in the places of ours, or that another process writes to, is
             refused.
-        kinds: kinds of pictures to write.
+        kinds: kinds of pictures to write; all if not given. Only a combined model has disagreements.
         advance: called with how many files are dealt with, and how many there are.
     """
+    if kinds is not None and (missing := set(kinds) - usual_kinds(predictor)):
+        raise ValueError(f"a single model has no {', '.join(missing)}: `fpgm combine` makes a model that has")
     _claim(out)
     with sole_writer(out):
-        folder = _Folder(predictor, out, [kind for kind in SUFFIXES if kind in set(kinds)])
+        wanted = usual_kinds(predictor) if kinds is None else set(kinds)
+        folder = _Folder(predictor, out, [kind for kind in SUFFIXES if kind in wanted])
         jobs = folder.jobs(sources)
         try:
             folder.run(jobs, advance)
         finally:
             folder.record.write_table(out / TABLE, folder.settings)
     return folder.summary
+
+
+def usual_kinds(predictor: Predictor) -> set[Kind]:
+    """Return the kinds of pictures that a model can make."""
+    return {kind for kind in SUFFIXES if kind != "disagreements" or getattr(predictor.engine, "disagrees", False)}
 
 
 class _Folder:
@@ -97,6 +107,7 @@ class _Folder:
             "min_area": predictor.min_area,
             "kinds": list(kinds),
         }
+        self.summary.settings = self.settings
 
     def jobs(self, sources: Sequence[Source]) -> list[_Job]:
         """Name the results of each file as before, or else so that no two share a file."""
@@ -150,15 +161,17 @@ class _Folder:
     def _write(self, waiting: Sequence[tuple[_Job, Image.Image | None]]) -> int:
         """Predict and write the pictures that wait; return how many files have come to their end."""
         pictures = [picture for _, picture in waiting if picture is not None]
-        predicted = zip(*self.predictor.predict(pictures), strict=True)
+        predicted = iter(self.predictor.examine(pictures))
         for job, picture in waiting:
             if picture is None:
                 self._end(job)
                 continue
-            mask, probability = next(predicted)
+            found = next(predicted)
             name = frame_name(job.name, len(job.frames)) if job.moving else job.name
-            save_pictures(self.out, name, picture, mask, probability, self.kinds)
-            job.frames.append(Frame(pixels=mask.size, findings=tuple(describe(mask, probability))))
+            save_pictures(self.out, name, picture, found, self.kinds)
+            doubt = 1 - expected_dice(found.mask, found.probability)
+            frame = Frame(pixels=found.mask.size, findings=tuple(describe(*found)), uncertainty=min(max(doubt, 0), 1))
+            job.frames.append(frame)
         return len(waiting) - len(pictures)
 
     def _end(self, job: _Job) -> None:

@@ -18,16 +18,26 @@ from fpgm.files import csv_cell, read_file, write_text
 from fpgm.serving.findings import Finding
 
 RECORD, TABLE = "predictions.jsonl", "findings.csv"
-COLUMNS = ("image", "frame", "name", "polyp", "area", "share", "confidence", "left", "top", "width", "height")
+COLUMNS = (
+    "image", "frame", "name", "uncertainty", "polyp", "area", "share", "confidence", "disagreement",
+    "left", "top", "width", "height",
+)  # fmt: skip
 
 
 class Frame(BaseModel):
-    """One picture, or one frame of a moving one: its pixels, and the polyps found."""
+    """One picture, or one frame of a moving one.
+
+    Attributes:
+        pixels: its pixels.
+        findings: the polyps found.
+        uncertainty: 1 minus the Dice that the model expects of its mask; None in records of earlier releases.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     pixels: int = Field(gt=0)
     findings: tuple[Finding, ...]
+    uncertainty: float | None = Field(None, ge=0, le=1)
 
 
 class Entry(BaseModel):
@@ -98,11 +108,14 @@ class PredictionRecord:
             file.write(entry.model_dump_json() + "\n")
 
     def write_table(self, path: Path, settings: dict[str, Any]) -> None:
-        """Write a line per polyp of all files predicted with these settings; one with polyp 0 where none was found."""
+        """Write a line per polyp of all files predicted with these settings; one with polyp 0 where none was found.
+
+        The files that are most worth a second look come first: those with the most uncertain frame.
+        """
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for entry in sorted(self.entries.values(), key=lambda entry: entry.image):
+        for entry in sorted(self.entries.values(), key=_doubt):
             if entry.sha256 and entry.settings == settings:
                 writer.writerows(map(csv_cell, line) for line in _lines(entry))
         write_text(path, text.getvalue())
@@ -111,11 +124,18 @@ class PredictionRecord:
         write_text(self._path, "".join(f"{entry.model_dump_json()}\n" for entry in self.entries.values()))
 
 
+def _doubt(entry: Entry) -> tuple[float, str]:
+    """Sort by the most uncertain frame, then by name."""
+    return -max((frame.uncertainty or 0 for frame in entry.frames), default=0), entry.image
+
+
 def _lines(entry: Entry) -> Iterator[tuple[Any, ...]]:
     for number, (name, frame) in enumerate(zip(entry.names(), entry.frames, strict=True), start=1):
-        where = entry.image, number if entry.moving else "", name
+        doubt = "" if frame.uncertainty is None else f"{frame.uncertainty:.4f}"
+        where = entry.image, number if entry.moving else "", name, doubt
         if not frame.findings:
-            yield (*where, 0, 0, 0, *[""] * 5)
+            yield (*where, 0, 0, 0, *[""] * 6)
         for polyp, found in enumerate(frame.findings, start=1):
             share = f"{found.area / frame.pixels:.6f}"
-            yield (*where, polyp, found.area, share, f"{found.confidence:.4f}", *found.box)
+            spread = "" if found.disagreement is None else f"{found.disagreement:.4f}"
+            yield (*where, polyp, found.area, share, f"{found.confidence:.4f}", spread, *found.box)

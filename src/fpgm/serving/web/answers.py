@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fpgm.data.synthetic import DOMAINS, phantom
-from fpgm.serving.findings import Mask, Plane, describe
+from fpgm.regions import Mask, clean
+from fpgm.serving.findings import Plane, describe
 from fpgm.serving.pictures import mask_picture, overlay, probability_picture
 from fpgm.serving.predictor import Predictor
 from fpgm.serving.web.messages import Alignment, Output, Polyp, Prediction
@@ -24,24 +25,32 @@ EXAMPLES = tuple(DOMAINS)
 EXAMPLE_SEED, EXAMPLE_SIZE = 8, 384  # not the seed of the demo's training images
 
 
-def predict(predictor: Predictor, picture: Image.Image, threshold: float, output: Output, pictures: bool) -> bytes:
+def predict(
+    predictor: Predictor,
+    picture: Image.Image,
+    threshold: float,
+    output: Output,
+    pictures: bool,
+    min_area: int | None = None,
+) -> bytes:
     """Answer `/api/predict` with JSON or a PNG file."""
     _, (probability,) = predictor.predict([picture])
-    mask = probability >= threshold
+    least = predictor.engine.card.least_pixels(probability.size) if min_area is None else min_area
+    mask = clean(probability >= threshold, keep_largest=predictor.keep_largest, min_area=least)
     if output == "mask":
         return encode(mask_picture(mask))
     if output == "probability":
         return encode(probability_picture(probability))
     if output == "overlay":
         return encode(overlay(picture, mask))
-    prediction = report(mask, probability, threshold)
+    prediction = report(mask, probability, threshold, least)
     if pictures:
         prediction.picture = data_url(picture, "jpeg")
         prediction.probability = data_url(Image.fromarray(levels(probability)))
     return prediction.model_dump_json(exclude=None if pictures else {"picture", "probability"}).encode()
 
 
-def report(mask: Mask, probability: Plane, threshold: float) -> Prediction:
+def report(mask: Mask, probability: Plane, threshold: float, least: int = 0) -> Prediction:
     """Put the numbers of a mask (H, W) and its probabilities (H, W) in words."""
     height, width = mask.shape
     area = int(mask.sum())
@@ -49,6 +58,7 @@ def report(mask: Mask, probability: Plane, threshold: float) -> Prediction:
         width=width,
         height=height,
         threshold=threshold,
+        min_area=least,
         area=area,
         share=area / mask.size,
         confidence=float(probability[mask].mean(dtype=np.float64)) if area else None,

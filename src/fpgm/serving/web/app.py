@@ -123,6 +123,7 @@ def _add_facts(app: FastAPI, predictor: Predictor, aligner: Aligner | None, note
         statistics=summarise_statistics(card.statistics),
         identity=predictor.engine.identity,
         threshold=predictor.threshold,
+        least_share=card.least_area.share if card.least_area else 0,
         priors=list(aligner.priors) if aligner else [],
         examples=list(answers.EXAMPLES),
         max_bytes=limits.max_bytes,
@@ -181,12 +182,15 @@ def _add_predict(app: FastAPI, predictor: Predictor, queue: Queue) -> None:
             Output,
             Query(description="numbers, or a PNG file of the picture's size: mask 0 or 255, probability 0 … 65535"),
         ] = "json",
+        min_area: Annotated[
+            int | None, Query(ge=0, description="least pixels of a polyp; the model's own if not given, 0 keeps all")
+        ] = None,
         pictures: Annotated[bool, Query(description="put picture and probability map into the JSON")] = False,
     ) -> Response:
         """Find polyps in a picture of any size."""
 
         def work(picture: Image.Image) -> bytes:
-            return answers.predict(predictor, picture, threshold, output, pictures)
+            return answers.predict(predictor, picture, threshold, output, pictures, min_area)
 
         kind = "application/json" if output == "json" else "image/png"
         return Response(await _compute(request, queue, work), media_type=kind)

@@ -34,6 +34,7 @@ class About(BaseModel):
     statistics: str = Field(description="where those of batch norm come from, or nothing if from the training")
     identity: str = Field(description="hash that changes when the model's numbers do")
     threshold: float = Field(description="the default of `/api/predict`")
+    least_share: Share = Field(description="smallest area of a polyp as a share of the picture, as validation chose")
     priors: list[str] = Field(description="what `/api/align` takes, the default first; none if torch is not installed")
     examples: list[str] = Field(description="names for `/api/examples/NAME.png`: drawn phantoms, no patients")
     max_bytes: int = Field(description="of an upload")
@@ -54,6 +55,7 @@ class Prediction(BaseModel):
     width: int = Field(description="of the picture, upright, in pixels")
     height: int
     threshold: float = Field(description="least foreground probability of the mask")
+    min_area: int = Field(description="least pixels of a polyp; smaller regions are left out")
     area: int = Field(description="pixels of the mask")
     share: Share = Field(description="of the picture that the mask covers")
     confidence: Share | None = Field(description="mean foreground probability over the mask; null if it is empty")

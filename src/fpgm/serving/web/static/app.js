@@ -1,11 +1,12 @@
 // The page: choosing a frame, the tabs, and what goes wrong.
 
-import { download, showPrediction, update } from "./find.js";
+import { clearPrediction, download, showPrediction, update } from "./find.js";
 import * as see from "./see.js";
 import { ask, askBlob } from "./server.js";
 
 const part = (id) => document.getElementById(id);
-let about = null, latest = 0, shown = "";
+const MOST = 500; // frames of a strip
+let about = null, latest = 0, files = [], current = 0;
 
 function say(text) {
   part("status").textContent = text;
@@ -30,25 +31,68 @@ async function take(blob, name) {
     await showPrediction(answer, name.replace(/\.[^.]*$/, "") || "frame");
     document.querySelector("#find .empty").hidden = true;
     document.querySelector("#find .result").hidden = false;
-    shown = `Shown: ${name}, ${answer.width} × ${answer.height} pixels`;
-    say(shown);
+    say(`Shown: ${name}, ${answer.width} × ${answer.height} pixels`);
     see.takeFrame(blob);
     see.refresh();
   } catch (error) {
     if (turn !== latest) return;
     showProblem(new Error(`${name}: ${error.message}`));
-    say(shown); // the frame that can still be seen is the one before
+    clear(); // no result of another frame stays under the name of this one
   }
 }
 
-function takeFile(file) {
-  if (!file) return;
+/** Show no result. */
+function clear() {
+  say("");
+  clearPrediction();
+  see.takeFrame(null);
+  for (const panel of ["find", "see"]) {
+    const [empty, result] = [".empty", ".result"].map((kind) => document.querySelector(`#${panel} ${kind}`));
+    if (empty) empty.hidden = false;
+    if (result) result.hidden = true;
+  }
+}
+
+/** Take all files that were chosen, dropped or pasted, and show the first. */
+function takeFiles(list) {
+  const all = [...list];
+  if (!all.length) return;
+  files = all.slice(0, MOST);
+  part("strip").hidden = files.length < 2;
+  part("frames").replaceChildren(...(files.length < 2 ? [] : files.map(toButton)));
+  const few = all.length > MOST ? `Only the first ${MOST} of ${all.length} files are taken. ` : "";
+  part("strip-help").textContent = `${few}Arrow keys step through the frames.`;
+  step(0);
+}
+
+function toButton(file, i) {
+  const item = document.createElement("li"), button = document.createElement("button");
+  button.type = "button";
+  button.textContent = i + 1;
+  button.title = file.name;
+  button.setAttribute("aria-label", `Frame ${i + 1}: ${file.name}`);
+  button.addEventListener("click", () => step(i));
+  item.append(button);
+  return item;
+}
+
+/** Show the file at a place of the strip. */
+function step(place) {
+  if (place < 0 || place >= files.length) return;
+  current = place;
   press(null);
-  take(file, file.name || "pasted frame");
+  const buttons = [...part("frames").querySelectorAll("button")];
+  buttons.forEach((button, i) => button.setAttribute("aria-current", i === place));
+  buttons[place]?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  part("before").disabled = place === 0;
+  part("after").disabled = place === files.length - 1;
+  take(files[place], files[place].name || "pasted frame");
 }
 
 async function takeExample(name, button) {
   press(button);
+  files = [];
+  part("strip").hidden = true;
   try {
     await take(await askBlob(`api/examples/${name}.png`), name);
   } catch (error) {
@@ -101,42 +145,56 @@ function wireTabs() {
 function wireUpload() {
   const { classList } = part("drop");
   part("file").addEventListener("change", (event) => {
-    takeFile(event.target.files[0]);
+    takeFiles(event.target.files);
     event.target.value = ""; // so that the same file can be taken again
   });
-  document.addEventListener("paste", (event) => takeFile(event.clipboardData.files[0]));
+  document.addEventListener("paste", (event) => takeFiles(event.clipboardData.files));
   for (const kind of ["dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
       event.preventDefault();
       classList.toggle("over", kind === "dragover");
-      if (kind === "drop") takeFile(event.dataTransfer.files[0]);
+      if (kind === "drop") takeFiles(event.dataTransfer.files);
     });
   }
 }
 
+function wireStrip() {
+  part("before").addEventListener("click", () => step(current - 1));
+  part("after").addEventListener("click", () => step(current + 1));
+  document.addEventListener("keydown", (event) => {
+    const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const busy = event.target.closest?.('input, [role="tab"]'); // which have their own arrows
+    if (way && !busy && files.length > 1 && !event.ctrlKey && !event.altKey && !event.metaKey) step(current + way);
+  });
+}
+
 function wireControls() {
   let asked = false;
-  part("threshold").addEventListener("input", () => {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => {
-      asked = false;
-      update();
+  for (const id of ["threshold", "least"]) {
+    part(id).addEventListener("input", () => {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => {
+        asked = false;
+        update();
+      });
     });
-  });
+  }
   for (const button of document.querySelectorAll("[data-download]")) {
     button.addEventListener("click", () => download(button.dataset.download));
   }
   for (const input of document.querySelectorAll("#see input")) input.addEventListener("input", see.change);
 }
 
-function describe({ note, net, size, training, statistics, threshold, max_bytes, max_pixels, version, priors, examples }) {
+function describe({ note, net, size, training, statistics, threshold, least_share, max_bytes, max_pixels, version, priors, examples }) {
   const method = training.method ? `${training.method}, ` : "";
   part("model").textContent = `Model: ${method}${net} at ${size} × ${size}${training.labeled ? `, ${training.labeled} labelled` : ""}${statistics ? `, ${statistics}` : ""}`;
   part("note").textContent = note;
   part("limits").textContent += `; up to ${max_bytes / 2 ** 20} MB and ${(max_pixels / 1e6).toFixed(1)} million pixels`;
   part("version").textContent = `fpgm ${version}`;
   part("threshold").value = threshold;
+  part("least").max = Math.max(2, 200 * least_share);
+  part("least").value = 100 * least_share;
   update();
   examples.forEach(addExample);
   const able = priors.length > 0;
@@ -151,6 +209,7 @@ function describe({ note, net, size, training, statistics, threshold, max_bytes,
 
 wireTabs();
 wireUpload();
+wireStrip();
 wireControls();
 try {
   about = await ask("api/about");

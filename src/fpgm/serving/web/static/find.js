@@ -23,14 +23,24 @@ export async function showPrediction(answer, name) {
   update();
 }
 
-/** Draw and count at the slider's threshold. */
+/** Forget the frame. */
+export function clearPrediction() {
+  frame = null;
+  regions = [];
+}
+
+/** The least pixels of a polyp in this frame: the slider says them in percent of the picture. */
+const leastPixels = () => Math.round((Number(part("least").value) / 100) * frame.map.length);
+
+/** Draw and count at the threshold and the smallest area that the sliders say. */
 export function update() {
-  const threshold = Number(part("threshold").value);
+  const threshold = Number(part("threshold").value), share = Number(part("least").value);
   part("threshold-value").value = threshold.toFixed(2);
+  part("least-value").value = frame ? `${leastPixels().toLocaleString("en")} px` : `${share} %`;
   if (!frame) return;
   const { width, height, map } = frame;
   cut = Math.ceil(threshold * 255 - 1e-9);
-  ({ runs, regions } = findRegions(map, width, height, cut));
+  ({ runs, regions } = findRegions(map, width, height, cut, leastPixels()));
   const thick = Math.max(1, Math.round(Math.max(width, height) / 320));
   draw("overlay", frame.base, { colour: YELLOW, tint: 0.15, thick });
   draw("probability", frame.heat, { colour: WHITE, tint: 0, thick: Math.max(1, Math.round(thick / 2)) });
@@ -101,15 +111,16 @@ export async function download(what) {
 
 function greyCanvas(binary) {
   const canvas = new OffscreenCanvas(frame.width, frame.height);
-  const grey = Uint8Array.from(frame.map, binary ? (level) => (level >= cut ? 255 : 0) : (level) => level);
+  const grey = binary ? new Uint8Array(frame.map.length) : frame.map;
+  if (binary) runs.row.forEach((y, i) => grey.fill(255, y * frame.width + runs.start[i], y * frame.width + runs.end[i]));
   const pixels = colour(grey, colourTable([[0, 0, 0], [255, 255, 255]]));
   canvas.getContext("2d").putImageData(new ImageData(pixels, frame.width, frame.height), 0, 0);
   return canvas;
 }
 
 function numbersAsCsv() {
-  const threshold = part("threshold").value, total = frame.map.length;
+  const threshold = part("threshold").value, least = leastPixels(), total = frame.map.length;
   const rows = regions.map(({ area, confidence, box }, i) =>
-    [i + 1, threshold, area, (area / total).toFixed(6), confidence.toFixed(4), ...box].join(","));
-  return ["polyp,threshold,area,share,confidence,left,top,width,height", ...rows, ""].join("\n");
+    [i + 1, threshold, least, area, (area / total).toFixed(6), confidence.toFixed(4), ...box].join(","));
+  return ["polyp,threshold,min_area,area,share,confidence,left,top,width,height", ...rows, ""].join("\n");
 }

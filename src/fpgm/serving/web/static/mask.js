@@ -1,7 +1,10 @@
 // From a probability map (W x H bytes, 255 stands for 1) to regions and their pictures; nothing here knows the page.
 
-/** Connected regions of the pixels of at least `cut`, corners included, the largest first; and the runs they are made of. */
-export function findRegions(map, width, height, cut) {
+/**
+ * Connected regions of the pixels of at least `cut`, corners included, the largest first, and the runs they are made of;
+ * both without regions of fewer than `least` pixels.
+ */
+export function findRegions(map, width, height, cut, least = 0) {
   const runs = { row: [], start: [], end: [] }; // pixels start … end - 1 of a row
   const parent = [];
   const root = (i) => {
@@ -25,8 +28,17 @@ export function findRegions(map, width, height, cut) {
     }
     before = first;
   }
-  return { runs, regions: measure(map, width, runs, parent.map((_, i) => root(i))) };
+  const roots = parent.map((_, i) => root(i)), found = measure(map, width, runs, roots);
+  const kept = roots.map((key) => found.get(key).area >= least);
+  const regions = [...found.values()].filter(({ area }) => area >= least).map(describe);
+  regions.sort((a, b) => b.area - a.area || a.box[0] - b.box[0] || a.box[1] - b.box[1]);
+  for (const name in runs) runs[name] = runs[name].filter((_, i) => kept[i]);
+  return { runs, regions };
 }
+
+const describe = ({ area, sum, left, top, right, bottom }) => ({
+  area, confidence: sum / area / 255, box: [left, top, right - left, bottom - top],
+});
 
 function measure(map, width, runs, roots) {
   const found = new Map();
@@ -43,10 +55,7 @@ function measure(map, width, runs, roots) {
     region.bottom = Math.max(region.bottom, y + 1);
     found.set(key, region);
   });
-  const regions = [...found.values()].map(({ area, sum, left, top, right, bottom }) => ({
-    area, confidence: sum / area / 255, box: [left, top, right - left, bottom - top],
-  }));
-  return regions.sort((a, b) => b.area - a.area || a.box[0] - b.box[0] || a.box[1] - b.box[1]);
+  return found;
 }
 
 /** Tint the runs of RGBA pixels and draw their outline `thick` pixels wide. */

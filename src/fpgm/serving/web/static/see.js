@@ -24,9 +24,9 @@ export function setUp({ priors }, tell) {
   new ResizeObserver(() => last && drawProfiles(last)).observe(part("plot"));
 }
 
-/** Take another frame; it is aligned once the tab is seen. */
+/** Take another frame, or none; it is aligned once the tab is seen. */
 export function takeFrame(blob) {
-  frame = { body: blob, shown: false };
+  frame = blob && { body: blob, shown: false };
 }
 
 /** The user moved something. */
