@@ -5,6 +5,7 @@ H x W is the source, S x S the result. ``RULES`` states every choice in words an
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -27,6 +28,8 @@ MAX_SIDE = 65_500  # of a JPEG file, in which overlays are written
 MIN_SIZE, MAX_SIZE = 16, 2048
 MID_GREY = range(64, 192)
 MID_GREY_SHARE = 0.05
+PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
+DICOM = frozenset({".dcm", ".dicom"})
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF")  # only decoders that run no other program
 
 RULES = {
@@ -48,6 +51,11 @@ def rules(keep_empty: bool) -> dict[str, str]:
     """Return the rules by which a store is made, for its manifest."""
     kept = "kept if every value is 0, as that of a frame without polyps; refused if it is full"
     return {**RULES, "mask": RULES["mask"].replace("refused if it is empty or full", kept)} if keep_empty else RULES
+
+
+def readable() -> frozenset[str]:
+    """Return the suffixes of pictures that are read here: DICOM only where pydicom is installed."""
+    return PICTURES | DICOM if importlib.util.find_spec("pydicom") else PICTURES
 
 
 class Refused(ValueError):

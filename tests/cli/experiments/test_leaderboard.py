@@ -24,12 +24,12 @@ PLAN = "small.yaml"
 
 @pytest.fixture(scope="module")
 def made(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a plan of two draws and one method, and its runs."""
+    """A folder with a store of its own, a plan of two draws and one method, and its runs."""
 
     def make(folder: Path) -> None:
         axes = ["--preset", "mini", "--protocol", "strict", "--draws", "0,1", "--labeled", "10%"]
         axes += ["--methods", "supervised", "--iterations", "2", "--precision", "32-true", "--set", *TINY]
-        data = ["--data", str(phantom_store)]
+        data = ["--data", str(shutil.copytree(phantom_store, folder / "store"))]  # splits are added to it
         assert main(["reproduce", "main", *data, *axes, "--save-plan", str(folder / PLAN)]) == 0
         assert main(["reproduce", "--plan", str(folder / PLAN), *data, "--out", str(folder / "mine")]) == 0
 
@@ -37,12 +37,17 @@ def made(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def store(made: Path) -> Path:
+    return made / "store"
+
+
+@pytest.fixture
 def entry(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "mine", tmp_path / "yours"))
 
 
-def board(phantom_store: Path, out: Path, *entries: Path) -> int:
-    return main(["leaderboard", *map(str, entries), "--data", str(phantom_store), "--out", str(out)])
+def board(store: Path, out: Path, *entries: Path) -> int:
+    return main(["leaderboard", *map(str, entries), "--data", str(store), "--out", str(out)])
 
 
 def change(path: Path, **values: Any) -> None:
@@ -50,11 +55,11 @@ def change(path: Path, **values: Any) -> None:
 
 
 def test_runs_of_a_plan_are_checked_and_put_side_by_side(
-    phantom_store: Path, made: Path, entry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Path, made: Path, entry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for one in entry.rglob("model.safetensors"):
         one.unlink()  # an entry needs no weights
-    assert board(phantom_store, tmp_path / "board", made / "mine", entry) == 0
+    assert board(store, tmp_path / "board", made / "mine", entry) == 0
     assert "4 runs checked, 0 problems" in capsys.readouterr().out
     page = (tmp_path / "board" / "index.html").read_text()
     assert "supervised (mine)" in page and "supervised (yours)" in page and "These are phantom images" in page
@@ -71,7 +76,7 @@ def test_runs_of_a_plan_are_checked_and_put_side_by_side(
 
 
 def test_a_changed_score_is_found_by_the_masks(
-    phantom_store: Path, entry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Path, entry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = entry / RUN / "evaluation"
     lines = (place / "phantom-e.csv").read_text().splitlines()
@@ -83,7 +88,7 @@ def test_a_changed_score_is_found_by_the_masks(
     record = json.loads((place / "evaluation.json").read_text())
     record["datasets"]["phantom-e"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     (place / "evaluation.json").write_text(json.dumps(record))
-    assert board(phantom_store, tmp_path / "board", entry) == 1
+    assert board(store, tmp_path / "board", entry) == 1
     said = capsys.readouterr().err
     assert "its scores are not those of its masks: dice of phantom-e/" in said
     assert "supervised: not all of the plan's 2 runs hold, so it has no place" in said
@@ -91,27 +96,27 @@ def test_a_changed_score_is_found_by_the_masks(
 
 
 def test_other_settings_images_and_plans_are_refused(
-    phantom_store: Path, entry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Path, entry: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = entry / RUN / "config.yaml"
     path.write_text(path.read_text().replace("lr: 0.001", "lr: 0.002"))
     change(entry / "strict-draw-1" / Path(*RUN.parts[1:]) / "model" / "model.json", training={"train_sha256": "0"})
-    assert board(phantom_store, tmp_path / "board", entry) == 1
+    assert board(store, tmp_path / "board", entry) == 1
     said = capsys.readouterr().err
     assert "optimizer.lr is 0.002, not 0.001" in said and "trained on other images" in said
     record = yaml.safe_load((entry / "plan.yaml").read_text())
     (entry / "plan.yaml").write_text(yaml.safe_dump({**record, "data": {"phantom-a": "0"}}))
-    assert board(phantom_store, tmp_path / "board", entry) == 2
+    assert board(store, tmp_path / "board", entry) == 2
     assert "does not hold the data of the plan small" in capsys.readouterr().err
     (entry / "plan.yaml").unlink()
-    assert board(phantom_store, tmp_path / "board", entry) == 2
+    assert board(store, tmp_path / "board", entry) == 2
     assert "there is no plan" in capsys.readouterr().err
 
 
 def test_a_plan_says_everything_but_other_methods(
-    phantom_store: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = ["reproduce", "--plan", str(made / PLAN), "--data", str(phantom_store), "--out", str(tmp_path / "out")]
+    given = ["reproduce", "--plan", str(made / PLAN), "--data", str(store), "--out", str(tmp_path / "out")]
     for option, name in (
         (["--seeds", "1"], "seeds"),
         (["--set", "optimizer.lr=1"], "set"),
@@ -124,16 +129,16 @@ def test_a_plan_says_everything_but_other_methods(
     assert not (tmp_path / "out").exists()
     assert main([*given[:3], "main", *given[3:]]) == 2
     assert "needs a TABLE or --plan FILE, one of the two" in capsys.readouterr().err
-    assert main(["reproduce", "main", "--data", str(phantom_store)]) == 2
+    assert main(["reproduce", "main", "--data", str(store)]) == 2
     assert "needs --out OUT" in capsys.readouterr().err
-    assert main(["reproduce", "gamma", "--data", str(phantom_store), "--save-plan", str(tmp_path / "a.yaml")]) == 2
+    assert main(["reproduce", "gamma", "--data", str(store), "--save-plan", str(tmp_path / "a.yaml")]) == 2
     assert "--save-plan goes with main, not with gamma" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", ["x", "0", "fpgm=x", "=3", "fpgm=0"])
 def test_wrong_iterations_are_a_sentence(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str
 ) -> None:
-    given = ["reproduce", "main", "--data", str(phantom_store), "--out", str(tmp_path / "out")]
+    given = ["reproduce", "main", "--data", str(store), "--out", str(tmp_path / "out")]
     assert main([*given, "--iterations", wrong]) == 2
     assert "--iterations takes a number, or ROW=NUMBER" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fpgm.data.raw import walk
+from fpgm.data import pictures
 from fpgm.data.raw.layouts import own_folders, recognise, unread_files
 from fpgm.data.raw.walk import pictures_below
 from tests.data.pictures import touch
@@ -78,4 +78,4 @@ def test_without_pydicom_its_files_are_not_read(tmp_path: Path, monkeypatch: pyt
     touch(tmp_path, "i/1.png", "i/2.dcm", "m/1.png")
     found = own_folders("mine", tmp_path / "i", tmp_path / "m")
     assert unread_files([found]) == {".dcm": 1}
-    assert walk.readable() == walk.PICTURES
+    assert pictures.readable() == pictures.PICTURES

@@ -129,7 +129,7 @@ def _show_found(found: Sequence[Found], unread: Mapping[str, int], grouping: Gro
 
 def _unread(unread: Mapping[str, int]) -> str:
     """Write how many files of which kinds were not read, and what would help."""
-    from fpgm.data.raw.walk import DICOM, readable
+    from fpgm.data.pictures import DICOM, readable
 
     missing = DICOM - readable()
     kinds = [

@@ -11,6 +11,7 @@ from PIL import Image
 from fpgm.data.fingerprint import dhash
 from fpgm.data.manifest import ImageRow, LeftOut
 from fpgm.data.pictures import (
+    DICOM,
     Refused,
     prepare_image,
     prepare_mask,
@@ -21,7 +22,7 @@ from fpgm.data.pictures import (
     read_picture_file,
 )
 from fpgm.data.raw.pairs import Pair
-from fpgm.data.raw.walk import DICOM, HDF5
+from fpgm.data.raw.walk import HDF5
 from fpgm.data.store import StoredImage
 
 _FRAMES = 16  # of one file that are decoded at a time

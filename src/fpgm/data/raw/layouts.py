@@ -16,10 +16,11 @@ from pathlib import Path, PurePosixPath
 from fpgm.data.catalog import CATALOG, Dataset, find
 from fpgm.data.manifest import LeftOut
 from fpgm.data.names import natural
+from fpgm.data.pictures import readable
 from fpgm.data.raw.pairs import Bases, Matched, Pair, join, masks_beside, match, match_unlabeled, relative
 from fpgm.data.raw.parts import PARTS, assign_parts, name_parts
 from fpgm.data.raw.readers import CENTRES, LAYOUTS, read_centres
-from fpgm.data.raw.walk import Entry, Files, count_unread, expand, pictures_below, readable, subfolders
+from fpgm.data.raw.walk import Entry, Files, count_unread, expand, pictures_below, subfolders
 
 BUNDLE = "TrainDataset/TestDataset"
 _DEPTH = 3  # folders between the root and the folder that holds a data set

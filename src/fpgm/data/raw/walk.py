@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -11,11 +10,9 @@ from typing import NamedTuple
 
 from fpgm.data.manifest import MANIFEST
 from fpgm.data.names import natural
-from fpgm.data.pictures import Refused, count_dicom_frames, read_picture_file
+from fpgm.data.pictures import DICOM, Refused, count_dicom_frames, read_picture_file, readable
 
-PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
 HDF5 = frozenset({".h5", ".hdf5"})
-DICOM = frozenset({".dcm", ".dicom"})
 _SYSTEM = frozenset({"thumbs.db", "desktop.ini", "__macosx"})  # files and folders that systems leave behind
 
 
@@ -39,11 +36,6 @@ Files = tuple[list[Entry], list[Entry]]  # images, masks
 def entry(path: Path, place: str = "") -> Entry:
     """Return a file as an entry."""
     return Entry(path, place, path.stem)
-
-
-def readable() -> frozenset[str]:
-    """Return the suffixes of pictures that are read here: DICOM only where pydicom is installed."""
-    return PICTURES | DICOM if importlib.util.find_spec("pydicom") else PICTURES
 
 
 def subfolders(folder: Path) -> dict[str, Path]:

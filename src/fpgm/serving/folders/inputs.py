@@ -14,8 +14,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from fpgm.data.names import printable
-from fpgm.data.pictures import count_dicom_frames, read_dicom, read_frames, read_picture_file
-from fpgm.data.raw.walk import DICOM, readable
+from fpgm.data.pictures import DICOM, count_dicom_frames, read_dicom, read_frames, read_picture_file, readable
 from fpgm.data.videos import read_video
 
 VIDEOS = frozenset({".mp4", ".avi", ".mov", ".mkv", ".m4v", ".mpg", ".mpeg", ".wmv", ".webm"})
