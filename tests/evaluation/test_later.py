@@ -176,7 +176,7 @@ def test_a_split_of_the_other_store_chooses_its_test_and_unseen_images(run: Path
 def test_what_cannot_be_scored_is_said(run: Path, other: Path, phantom_store: Path, tmp_path: Path) -> None:
     def refused(store: Path, **options: object) -> str:
         with pytest.raises((ValueError, OSError)) as caught:
-            evaluate_later(run, store, device=CPU, **options)  # type: ignore[arg-type]
+            evaluate_later(run, store, device=CPU, **options)  # type: ignore[arg-type]  # settings by **
         return str(caught.value)
 
     assert "has no images with masks of ward, only of clinic" in refused(other, datasets=["ward"])

@@ -57,4 +57,4 @@ def test_rows_may_have_iterations_of_their_own(tmp_path: Path) -> None:
     cells = plan(["main"], settings=["train.iterations=7"], iterations={"fpgm": 3}, **options)  # type: ignore[arg-type]
     assert [cell.config().train.iterations for cell in cells] == [7, 3]
     with pytest.raises(ValueError, match="--iterations names 'fpg', which is no row; near it: fpgm"):
-        plan(["main"], iterations={"fpg": 3}, **options)  # type: ignore[arg-type]
+        plan(["main"], iterations={"fpg": 3}, **options)  # type: ignore[arg-type]  # settings by **

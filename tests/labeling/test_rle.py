@@ -112,4 +112,4 @@ def test_cvat_s_own_example_is_a_disc() -> None:
 )
 def test_what_is_no_mask_is_refused(read: object, told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        read()  # type: ignore[operator]
+        read()  # type: ignore[operator]  # one of several readers

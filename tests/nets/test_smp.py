@@ -64,7 +64,7 @@ def test_pretrained_weights_are_loaded_when_they_are_asked_for_alone() -> None:
     net.load_pretrained()
     assert bool((net.net.encoder.weight == 7).all()) and torch.equal(net.net.head.weight, head)
     with pytest.raises(ValueError, match="ImageNet weights cannot be had: no host answers"):
-        build("smp:Unet", encoder_name="offline").load_pretrained()  # type: ignore[operator]
+        build("smp:Unet", encoder_name="offline").load_pretrained()  # type: ignore[operator]  # of this network
 
 
 def test_a_model_card_makes_it_download_nothing() -> None:
@@ -76,6 +76,6 @@ def test_a_model_card_makes_it_download_nothing() -> None:
 def test_names_that_are_not_there_and_a_library_that_is_not() -> None:
     with pytest.raises(ValueError, match="no network is called 'smp:UNet'; near it: smp:Unet"):
         build("smp:UNet")
-    sys.modules["segmentation_models_pytorch"] = None  # type: ignore[assignment]
+    sys.modules["segmentation_models_pytorch"] = None  # type: ignore[assignment]  # makes an import fail
     with pytest.raises(ValueError, match=r"cannot be imported here .*: install it with the torchvision"):
         build("smp:Unet")

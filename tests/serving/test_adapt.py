@@ -215,7 +215,7 @@ def test_what_cannot_be_adapted_is_refused_and_nothing_is_written(
     ]
     for path, given, place, options, kind, message in refusals:
         with pytest.raises(kind, match=message):
-            adapt(path, given, place, **{"device": "cpu", **options})  # type: ignore[arg-type]
+            adapt(path, given, place, **{"device": "cpu", **options})  # type: ignore[arg-type]  # settings by **
     assert nothing_below(tmp_path, "site", "taken", "file", "other")
 
 

@@ -38,7 +38,7 @@ def test_the_mean_of_both_is_predicted_and_where_they_differ(runs: Path, tmp_pat
     batch = np.stack([np.asarray(picture.resize((64, 64))).transpose(2, 0, 1) for picture in images]) / np.float32(255)
     planes = np.stack([one.probabilities(batch), two.probabilities(batch)])
     both = load_predictor(runs / "both").engine
-    mean, spread = both.with_disagreement(batch)  # type: ignore[attr-defined]
+    mean, spread = both.with_disagreement(batch)  # type: ignore[attr-defined]  # of ensembles
     assert np.allclose(mean, planes.mean(0), atol=1e-5) and np.allclose(spread, planes.std(0), atol=1e-5)
     with (tmp_path / "out" / "findings.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -62,7 +62,7 @@ def test_it_is_evaluated_and_exported_as_any_run(runs: Path, capsys: pytest.Capt
     exact, exported = (load_predictor(path).predict(images)[1] for path in (runs / "both", runs / "both.onnx"))
     assert np.allclose(exact, exported, atol=1e-4)
     net, _ = load_model(runs / "both")
-    assert len(next(iter(net.children()))) == 2  # type: ignore[arg-type]
+    assert len(next(iter(net.children()))) == 2  # type: ignore[arg-type]  # the list of members
 
 
 def test_what_cannot_be_averaged_is_refused(

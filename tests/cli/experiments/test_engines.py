@@ -35,4 +35,4 @@ def test_several_jobs_divide_the_gpus(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 def test_options_of_other_engines_are_refused(tmp_path: Path, engine: str, needs: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        make_engine(engine, ONE._replace(**needs), tmp_path, Console())  # type: ignore[arg-type]
+        make_engine(engine, ONE._replace(**needs), tmp_path, Console())  # type: ignore[arg-type]  # settings by **

@@ -58,9 +58,9 @@ def test_what_would_vanish_or_change_is_asked_first(
     before = content(folder / "store")
     settings = {"groups": "folder"} | options
     with pytest.raises(ValueError, match=f"mine is in the store already, and .*{message}.*--replace"):
-        run(folder, **settings)  # type: ignore[arg-type]
+        run(folder, **settings)  # type: ignore[arg-type]  # settings by **
     assert content(folder / "store") == before
-    assert run(folder, **settings, replace=True).status == "written"  # type: ignore[arg-type]
+    assert run(folder, **settings, replace=True).status == "written"  # type: ignore[arg-type]  # settings by **
 
 
 def test_additions_are_not_asked_for(folder: Path) -> None:

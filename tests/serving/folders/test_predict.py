@@ -45,7 +45,7 @@ def images(tmp_path: Path) -> Path:
 def predict(images: Path, out: Path, engine: Red | None = None, **options: object) -> tuple[Summary, Red]:
     engine = engine or Red()
     kinds: tuple[Kind, ...] = options.pop("kinds", KINDS)  # type: ignore[assignment]
-    predictor = Predictor(engine, **options)  # type: ignore[arg-type]
+    predictor = Predictor(engine, **options)  # type: ignore[arg-type]  # settings by **
     sources = find_sources([str(images)], [out / kind for kind in KINDS])
     return predict_files(predictor, sources, out, kinds), engine
 
