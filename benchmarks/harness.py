@@ -8,11 +8,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read once, when torch is 
 
 import json
 import logging
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from fpgm.pacing import take_turns
+
+__all__ = ["Row", "compare", "memory", "take_turns"]
 
 ROWS = "FPGM_BENCH_ROWS"  # names the file in which `make bench` collects the rows
 
@@ -83,18 +85,6 @@ def compare(part: str, what: str, ours: float, other: float, against: str, **mor
     if ROWS in os.environ:
         with Path(os.environ[ROWS]).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(row)) + "\n")
-
-
-def take_turns(sides: Mapping[str, Callable[[], object]], rounds: int = 30, warm_up: int = 3) -> dict[str, float]:
-    """Return the least seconds of each side over ``rounds`` turns: what it costs when nothing else runs."""
-    spent: dict[str, list[float]] = {name: [] for name in sides}
-    for turn in range(warm_up + rounds):
-        for name, run in sides.items():
-            start = time.perf_counter()
-            run()
-            if turn >= warm_up:
-                spent[name].append(time.perf_counter() - start)
-    return {name: min(values) for name, values in spent.items()}
 
 
 def memory(field: str = "RssAnon", pid: int | str = "self") -> float:

@@ -48,6 +48,7 @@ MAY_IMPORT = {
         "metrics",
         "model",
         "nets",
+        "pacing",
         "regions",
         "runs",
         "spectrum",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 Clock = Callable[[], float]
+Name = TypeVar("Name", bound=str)
 EVERY = 30.0  # seconds between two lines
 
 
@@ -40,6 +42,18 @@ class Pace:
             return ""
         each = (self.clock() - self.began) / (done - self.start)
         return f", about {duration(each * (self.total - done))} left"
+
+
+def take_turns(sides: Mapping[Name, Callable[[], object]], rounds: int = 30, warm_up: int = 3) -> dict[Name, float]:
+    """Return the least seconds of each side over ``rounds`` turns: what it costs when nothing else runs."""
+    spent: dict[Name, list[float]] = {name: [] for name in sides}
+    for turn in range(warm_up + rounds):
+        for name, run in sides.items():
+            start = time.perf_counter()
+            run()
+            if turn >= warm_up:
+                spent[name].append(time.perf_counter() - start)
+    return {name: min(values) for name, values in spent.items()}
 
 
 def duration(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -41,6 +42,7 @@ def test_the_comparison_is_printed(
         (["--out", "model.pt2"], "does not end with .onnx"),
         (["--out", "model.pt2", "--format", "torch", "--int8"], "--int8 is for --format onnx alone"),
         (["--out", "model.onnx", "--images", "gone"], "there is no file or folder gone"),
+        (["--engine", "auto", "--out", "model.onnx"], "give no --format, --out or --int8 with it"),
     ],
 )
 def test_bad_options_are_a_sentence(
@@ -65,3 +67,22 @@ def test_a_model_that_does_not_agree_leaves_no_file(
     monkeypatch.setattr(exporting, "MAX_DIFFERENCE", 0)
     assert main(["export", str(model()), "--out", str(tmp_path / "model.onnx")]) == 2
     assert "does not agree with the original" in capsys.readouterr().err and not any(tmp_path.iterdir())
+
+
+def test_an_engine_is_chosen_shown_and_said_by_predict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    traced = onnx.load(onnx_file())
+    monkeypatch.setattr(exporting, "_to_onnx", lambda net, card: traced)
+    folder = shutil.copytree(model(), tmp_path / "model")
+    pictures(1, size=100)[0].save(tmp_path / "image.png")
+    assert main(["export", str(folder), "--engine", "onnxruntime"]) == 0
+    shown = capsys.readouterr().out
+    assert "masks of 24 phantoms" in shown and f"onnxruntime computes {folder} from now on" in shown
+    assert [line.split()[1] for line in shown.splitlines() if " ms " in line] == ["torch", "onnxruntime"]
+    assert main(["predict", str(folder), str(tmp_path / "image.png"), "--out", str(tmp_path / "out")]) == 0
+    assert "1 files predicted by onnxruntime" in capsys.readouterr().out
+    assert main(["export", str(folder), "--engine", "torch", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"] == "torch"
+    assert main(["predict", str(folder), str(tmp_path / "image.png"), "--out", str(tmp_path / "out")]) == 0
+    assert "1 files predicted:" in capsys.readouterr().out

@@ -93,8 +93,8 @@ def test_a_precision_that_it_has_not_is_refused() -> None:
 
 def test_several_classes_are_all_foreground(monkeypatch: pytest.MonkeyPatch) -> None:
     class Session:
-        def run(self, names: list[str], feed: dict[str, object]) -> list[np.ndarray]:
-            return [np.log(np.array([[[[2.0]], [[1.0]], [[5.0]]]], np.float32)) + 100]  # shares 2, 1 and 5 of 8
+        def run(self, batch: object) -> np.ndarray:
+            return np.log(np.array([[[[2.0]], [[1.0]], [[5.0]]]], np.float32)) + 100  # shares 2, 1 and 5 of 8
 
     engine = OnnxEngine(onnx_file())
     monkeypatch.setattr(engine, "_session", Session())
@@ -104,8 +104,8 @@ def test_several_classes_are_all_foreground(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_logits_that_are_not_finite_are_refused(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     class Session:
-        def run(self, names: list[str], feed: dict[str, object]) -> list[np.ndarray]:
-            return [np.full((1, 2, 1, 1), value, np.float32)]
+        def run(self, batch: object) -> np.ndarray:
+            return np.full((1, 2, 1, 1), value, np.float32)
 
     engine = OnnxEngine(onnx_file())
     monkeypatch.setattr(engine, "_session", Session())
@@ -128,7 +128,7 @@ def test_the_command_needs_no_torch(tmp_path: Path) -> None:
 
 def test_without_onnxruntime_it_says_what_to_install() -> None:
     script = "import fpgm\ntry: fpgm.load_predictor(sys.argv[1])\nexcept ValueError as error: print(error)"
-    assert "pip install onnxruntime" in run_without("onnxruntime", script, str(onnx_file())).stdout
+    assert "pip install onnxruntime" in run_without("onnxruntime openvino", script, str(onnx_file())).stdout
 
 
 def test_both_engines_have_the_temperature_and_the_same_masks(tmp_path: Path) -> None:

@@ -75,18 +75,20 @@ def predict(
         show = bar("predict")
         summary = predict_files(predictor, sources, out, save or None, lambda done, total: show("files", done, total))
         written = write_annotations(out, annotations, summary.settings) if annotations else []
-    _show(summary, out)
+    _show(summary, out, predictor.engine.name)
     if written:
         console().print(f"for annotation tools: {', '.join(map(str, written))}", highlight=False, soft_wrap=True)
     return int(bool(summary.problems))
 
 
-def _show(summary: Summary, out: Path) -> None:
+def _show(summary: Summary, out: Path, engine: str) -> None:
     from fpgm.data.names import printable
 
     output = console()
     before = f", {summary.kept} were there already" if summary.kept else ""
-    text = f"{summary.done} files predicted{before}: {summary.polyps} polyps in {summary.pictures} images; see {out}"
+    by = "" if engine == "torch" else f" by {engine}"
+    found = f"{summary.polyps} polyps in {summary.pictures} images"
+    text = f"{summary.done} files predicted{by}{before}: {found}; see {out}"
     output.print(text, highlight=False, soft_wrap=True, markup=False)
     if summary.problems:
         table = Table(title=f"{len(summary.problems)} left out", title_justify="left")

@@ -53,7 +53,7 @@ def serve(run: Path | None = None, *, host: str = "127.0.0.1", port: int = 8000)
         note = NOTE.format(size=size) if run is None else ""
         app = create_app(predictor, _aligner(folder, size), note=note, local=is_local(host))
         listener.listen()  # so that whoever reads the address can connect
-        _announce(output, folder, host, listener.getsockname()[1])
+        _announce(output, folder, host, listener.getsockname()[1], predictor.engine.name)
         settings = uvicorn.Config(app, http=GuardedProtocol, log_level="warning", timeout_graceful_shutdown=3)
         try:
             uvicorn.Server(settings).run(sockets=[listener])
@@ -103,10 +103,11 @@ def _aligner(folder: Path, size: int) -> Aligner | None:
     return Aligner.of_run(folder, size)
 
 
-def _announce(output: Console, folder: Path, host: str, port: int) -> None:
+def _announce(output: Console, folder: Path, host: str, port: int, engine: str) -> None:
     from fpgm.serving.web.security import is_local
 
     shown = f"[{host}]" if ":" in host else host
-    output.print(f"{folder} is at http://{shown}:{port} (Ctrl-C ends it)", highlight=False, markup=False)
+    by = "" if engine == "torch" else f", computed by {engine}"
+    output.print(f"{folder} is at http://{shown}:{port}{by} (Ctrl-C ends it)", highlight=False, markup=False)
     if not is_local(host):
         output.print("whoever can reach this machine can use it: there is no password and no encryption")

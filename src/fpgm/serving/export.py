@@ -27,7 +27,8 @@ from fpgm.data.synthetic import DOMAINS, MAX_SIZE, MIN_SIZE, phantom
 from fpgm.files import atomic_path
 from fpgm.model import load_model
 from fpgm.runs.card import ModelCard
-from fpgm.serving.onnx_engine import CARD, DIGEST, IMAGE, LOGITS, UNSEALED, OnnxEngine, seal
+from fpgm.serving.onnx_engine import DIGEST, UNSEALED, OnnxEngine, seal
+from fpgm.serving.onnx_sessions import CARD, IMAGE, LOGITS
 from fpgm.serving.torch_engine import TorchEngine, foreground
 
 Batch = NDArray[np.float32]
@@ -74,15 +75,18 @@ def export_onnx(
         pictures: to compare on, and with `int8` every second one to calibrate; drawn phantoms if not given.
     """
     _check_suffix(path, ".onnx")
-    _need("onnx", "onnxscript", "onnxruntime")
+    if missing := _missing():
+        raise ValueError(f"ONNX needs {', '.join(missing)}: pip install 'fpgm[export]'")
     net, card = load_model(model)
-    check, calibration = _images(pictures, card.size, calibrate=int8)
+    check, calibration = comparison_images(pictures, card.size, calibrate=int8)
     with atomic_path(path) as draft, _quiet():
         proto = _to_onnx(net, card)
         if int8:
             proto = _quantise(proto, calibration)
         draft.write_bytes(seal(_with_card(proto, card).SerializeToString()))
-        report = _check_agreement(model, OnnxEngine(draft, "cpu").probabilities, check, path, draft.stat().st_size)
+        report = _check_agreement(
+            model, OnnxEngine(draft, "cpu", "onnxruntime").probabilities, check, path, draft.stat().st_size
+        )
         _refuse(report, int8)
     return report
 
@@ -95,7 +99,7 @@ def export_torch(model: Path, path: Path, *, pictures: Sequence[Image.Image] | N
     """
     _check_suffix(path, ".pt2")
     net, card = load_model(model)
-    check, _ = _images(pictures, card.size, calibrate=False)
+    check, _ = comparison_images(pictures, card.size, calibrate=False)
     with atomic_path(path) as draft, _quiet():
         with tempfile.TemporaryDirectory() as folder:  # the format insists on its suffix
             program = Path(folder) / path.name
@@ -118,12 +122,16 @@ def _check_suffix(path: Path, suffix: str) -> None:
         raise ValueError(f"{path} does not end with {suffix}: give such a name as --out")
 
 
-def _need(*libraries: str) -> None:
-    if missing := [name for name in libraries if importlib.util.find_spec(name) is None]:
-        raise ValueError(f"ONNX needs {', '.join(missing)}: pip install 'fpgm[export]'")
+def can_export() -> bool:
+    """Whether all that `export_onnx` needs is installed."""
+    return not _missing()
 
 
-def _images(pictures: Sequence[Image.Image] | None, size: int, *, calibrate: bool) -> tuple[Batch, Batch]:
+def _missing() -> list[str]:
+    return [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
+
+
+def comparison_images(pictures: Sequence[Image.Image] | None, size: int, *, calibrate: bool) -> tuple[Batch, Batch]:
     """Images (N, 3, S, S) to compare on, and others to calibrate with, if asked for."""
     if pictures is None:
         side = min(max(size, MIN_SIZE), MAX_SIZE)

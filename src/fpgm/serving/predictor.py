@@ -33,10 +33,12 @@ class Engine(Protocol):
     Attributes:
         card: card of the model.
         identity: hash that changes when the model's numbers do.
+        name: what computes: torch, torch-bfloat16, onnxruntime or openvino.
     """
 
     card: ModelCard
     identity: str
+    name: str
 
     def probabilities(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Foreground probabilities (B, S, S), 1 - P(background), of images (B, 3, S, S) in [0, 1].
@@ -179,13 +181,22 @@ def _fetched(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
 
 
 def load_engine(path: Path, device: str = "auto", precision: str = "float32") -> Engine:
-    """Return what computes the model at a path; a model in ONNX needs no torch."""
+    """Return what computes the model at a path; a model in ONNX needs no torch.
+
+    That of a folder is the engine that `fpgm export --engine` recorded, unless another device or precision is asked
+    for; torch if none was.
+    """
     if path.suffix.casefold() == ".onnx":
         if precision == "bfloat16":
             raise ValueError(f"{path} has its own precision: bfloat16 is for run and model folders")
         from fpgm.serving.onnx_engine import OnnxEngine
 
         return OnnxEngine(path, device)
+    if precision == "float32":
+        from fpgm.serving.engines import recorded_engine
+
+        if (engine := recorded_engine(path, device)) is not None:
+            return engine
     try:
         from fpgm.serving.torch_engine import TorchEngine
     except ImportError as error:

@@ -22,6 +22,7 @@ class TorchEngine:
         precision: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where the processor has it.
 
     Attributes:
+        name: name of the engine.
         disagrees: whether it has members that can disagree.
     """
 
@@ -29,6 +30,7 @@ class TorchEngine:
         self.device = choose_device(device)
         self.bfloat16 = _bfloat16(precision, self.device)
         net, self.card = load_model(path)
+        self.name = "torch-bfloat16" if self.bfloat16 else "torch"
         self.identity = self.card.weights_sha256 + (" bfloat16" if self.bfloat16 else "")
         self._net = net.to(self.device)
         self.disagrees = isinstance(net, Ensemble)
@@ -62,5 +64,10 @@ def _bfloat16(precision: str, device: torch.device) -> bool:
         return precision == "bfloat16"
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
-    able = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    return device.type == "cpu" and has_bfloat16()
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor computes in bfloat16 itself."""
+    able = torch.cpu.get_capabilities()
     return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
