@@ -3,7 +3,8 @@
     python benchmarks/evaluation.py [--images 1000] [--size 256] [--rounds 2] [--workers 2]
 
 The red of each image is its predicted mask, so that a predictor which costs nothing gives plausible ones: displaced
-copies of blobs, and noise, the worst case. The start of the processes is counted. The limit is a minute.
+copies of blobs, and noise, the worst case. The start of the processes is counted. The limit is a minute, and several
+processes must not be slower than one, but for the 5 % that the same work varies by.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ def main() -> None:
             side = partial(make_side, make_pool(folder, name, options.images, options.size), name, folder)
             times = take_turns({"one": side(1), "several": side(options.workers)}, options.rounds, warm_up=0)
             what = f"{options.images:,} images of {options.size}², {name}, {options.workers} processes"
-            compare("evaluation", what, times["several"], times["one"], "1 process", fast=True, limit=LIMIT)
+            compare(
+                "evaluation", what, times["several"], times["one"], "1 process", target=0.95, fast=True, limit=LIMIT
+            )
 
 
 if __name__ == "__main__":

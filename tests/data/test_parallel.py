@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from fpgm.data import parallel
 from fpgm.data.parallel import Workers
 
 
@@ -66,3 +67,36 @@ def test_a_worker_that_dies_is_said_in_words() -> None:
 def test_at_least_one(count: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         Workers(count)
+
+
+@pytest.mark.parametrize(
+    ("each", "total", "here"),
+    [
+        (0.001, 1000, 1000),  # a second in all: never worth it
+        (0.01, 1000, 50),  # half a second shows that 9.5 are left
+        (0.25, 10, 10),  # half a second shows that 2 are left
+        (1.0, 6, 1),  # the first shows that 5 are left
+    ],
+)
+def test_this_process_goes_on_until_others_are_worth_it(each: float, total: int, here: int) -> None:
+    now = 0.0
+
+    def work(item: int) -> int:
+        nonlocal now
+        now += each
+        return item + 1
+
+    items = iter(range(total))
+    found = list(parallel._begin(work, items, total, lambda: now))
+    assert found == list(range(1, here + 1)) and next(items, None) == (here if here < total else None)
+
+
+def test_what_this_process_began_others_end_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "_PROBE", 0.0)
+    monkeypatch.setattr(parallel, "_WORTH", 0.0)
+    with Workers(2) as workers:
+        assert list(workers.map(abs, range(-9, 0), 9)) == list(range(9, 0, -1))
+        assert workers._started
+    monkeypatch.setattr(parallel, "_WORTH", 9.0)
+    with Workers(2) as workers:
+        assert list(workers.map(abs, range(-9, 0), 9)) == list(range(9, 0, -1)) and not workers._started

@@ -53,7 +53,8 @@ def evaluate(
         split: name or folder of a split of another store, whose test and unseen images are scored; or all.
         datasets: names of the data sets; if not given, all with test or unseen images.
         device: device of the network: auto, cpu, cuda, cuda:1, mps …
-        workers: number of processes that compute the metrics; if not given, one for each processor, up to four.
+        workers: most processes that compute the metrics, started where that is worth it; if not given, one for each
+            processor, up to four.
         json: print JSON for programs.
     """
     from fpgm.data.splits.protocols import parse_names

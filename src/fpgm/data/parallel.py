@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,6 +19,8 @@ Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]  # the stage, how many are done, how many there are
 _BATCH = 4  # items that travel together
 _AHEAD = 3  # batches per worker that are under way
+_PROBE = 0.5  # seconds of work in this process after which the rest is estimated
+_WORTH = 4.0  # seconds of work left, from which on starting processes pays
 
 
 class Workers:
@@ -30,6 +33,7 @@ class Workers:
         # a fork would copy locks that threads of this process hold
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(count, mp_context=context, initializer=obey_parent) if count > 1 else None
+        self._started = False
 
     def __enter__(self) -> Workers:
         return self
@@ -38,17 +42,29 @@ class Workers:
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item], total: int | None = None
+    ) -> Iterator[Result]:
         """Yield ``function(item)`` in order.
 
         At most a few items per worker are in progress: a slow consumer slows the workers down, and memory stays flat.
+
+        Args:
+            function: what to compute; it must be importable by its name.
+            items: what to compute it of.
+            total: number of items, if known. Then this process begins, and the others are started only if the rest
+                would take longer than that pays for.
         """
+        rest = iter(items)
         if self._pool is None:
-            yield from map(function, items)
+            yield from map(function, rest)
             return
-        rest, pending = iter(items), deque[Future[list[Result]]]()
+        if total is not None and not self._started:
+            yield from _begin(function, rest, total)
+        pending = deque[Future[list[Result]]]()
         try:
             while batch := list(islice(rest, _BATCH)):
+                self._started = True
                 pending.append(self._pool.submit(_apply, function, batch))
                 if len(pending) > _AHEAD * self.count:
                     yield from pending.popleft().result()
@@ -56,6 +72,23 @@ class Workers:
                 yield from pending.popleft().result()
         except BrokenProcessPool:
             raise OSError("a worker process died, perhaps for want of memory; try again with --workers 1") from None
+
+
+def _begin(
+    function: Callable[[Item], Result],
+    items: Iterator[Item],
+    total: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[Result]:
+    """Yield results until the work left is known to be worth processes; all of them if it never is."""
+    spent = 0.0
+    for done, item in enumerate(items, start=1):
+        start = clock()
+        result = function(item)
+        spent += clock() - start
+        yield result
+        if spent >= _PROBE and spent / done * (total - done) > _WORTH:
+            return
 
 
 def counted(items: Iterable[Item], stage: str, total: int, progress: Progress | None) -> Iterator[Item]:

@@ -100,7 +100,7 @@ def compare(
         for chosen, logits in _passes(predictor, pool, device, batch_size):
             yield from zip((pool.ids[i] for i in chosen), _masks(logits), pool.masks(chosen), strict=True)
 
-    yield from _evaluating(predictor, lambda: (workers or Workers()).map(score, items()))
+    yield from _evaluating(predictor, lambda: (workers or Workers()).map(score, items(), len(pool)))
 
 
 def compare_in_detail(
@@ -133,7 +133,7 @@ def compare_in_detail(
             masks = [clean(mask, min_area=least_area) for mask in _masks(logits)]
             yield from map(Item._make, zip(ids, known, masks, pool.masks(chosen), planes, strict=True))
 
-    yield from _evaluating(predictor, lambda: (workers or Workers()).map(_score_in_detail, items()))
+    yield from _evaluating(predictor, lambda: (workers or Workers()).map(_score_in_detail, items(), len(pool)))
 
 
 def evaluate(predictor: nn.Module, pool: Pool, *, device: torch.device) -> list[Row]:
