@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 ORDER = (
     *("spectrum", "step", "norms", "methods", "metrics", "prepare", "audit", "streams", "synthetic"),
-    *("inference", "evaluation", "serve", "growth"),
+    *("inference", "predict", "evaluation", "serve", "growth"),
 )
 BY_NAME = ("demo",)  # run only when asked for
 HEAD = ["part", "what", "ours", "beside", "", "ratio", "target", "met"]

@@ -24,6 +24,7 @@ from fpgm.serving.findings import Finding, Plane, describe
 __all__ = ["Engine", "Finding", "Mask", "Picture", "Plane", "Predicted", "Predictor", "describe", "load_predictor"]
 
 Picture: TypeAlias = "NDArray[np.uint8] | Image.Image | str | os.PathLike[str]"
+Batch: TypeAlias = NDArray[np.float32]
 BATCH = 8
 
 
@@ -57,6 +58,13 @@ class Predicted(NamedTuple):
     """
 
     mask: Mask
+    probability: Plane
+    disagreement: Plane | None
+
+
+class Computed(NamedTuple):
+    """Probabilities (S, S) of one picture as the network gives them, and the disagreement of members, if it has any."""
+
     probability: Plane
     disagreement: Plane | None
 
@@ -104,28 +112,40 @@ class Predictor:
         return [one.mask for one in found], [one.probability for one in found]
 
     def examine(self, images: Sequence[Picture]) -> list[Predicted]:
-        """Return what `predict` does, and where the members of a combined model disagree."""
+        """Return what `predict` does, and where the members of a combined model disagree.
+
+        That is `prepare`, `compute` and `finish`, which a program may also call beside each other in threads.
+        """
         found: list[Predicted] = []
         for start in range(0, len(images), self.batch_size):
             pictures = [_open(image) for image in images[start : start + self.batch_size]]
-            planes, spreads = self._planes(pictures)
-            for row, picture in enumerate(pictures):
-                plane = temper(_resize(planes[row], picture.size), self.engine.card.temperature)
-                spread = None if spreads is None else _resize(spreads[row], picture.size)
-                found.append(Predicted(self.mask(plane), plane, spread))
+            computed = self.compute(self.prepare(pictures))
+            found += [self.finish(plane, picture.size) for plane, picture in zip(computed, pictures, strict=True)]
         return found
+
+    def prepare(self, pictures: Sequence[Image.Image]) -> Batch:
+        """Return the network's input (B, 3, S, S) of pictures, prepared exactly as in training."""
+        pixels = np.stack([prepare_image(picture, self.engine.card.size) for picture in pictures])
+        return np.divide(pixels.transpose(0, 3, 1, 2), 255, dtype=np.float32)
+
+    def compute(self, batch: Batch) -> list[Computed]:
+        """Return what the network says of each image of a batch (B, 3, S, S); nearly all the time is spent here."""
+        planes, spreads = self._averaged(batch) if self.average else self._compute(batch)
+        return [Computed(plane, None if spreads is None else spreads[row]) for row, plane in enumerate(planes)]
+
+    def finish(self, computed: Computed, size: tuple[int, int]) -> Predicted:
+        """Return probabilities and mask at the picture's own size, W x H."""
+        plane = temper(_resize(computed.probability, size), self.engine.card.temperature)
+        spread = None if computed.disagreement is None else _resize(computed.disagreement, size)
+        return Predicted(self.mask(plane), plane, spread)
 
     def mask(self, probability: Plane) -> Mask:
         """Return the cleaned mask (H, W) of probabilities (H, W)."""
         least = self.engine.card.least_pixels(probability.size) if self.min_area is None else self.min_area
         return clean(probability >= self.threshold, keep_largest=self.keep_largest, min_area=least)
 
-    def _planes(self, pictures: Sequence[Image.Image]) -> tuple[Plane, Plane | None]:
-        """Probabilities and disagreement (B, S, S) of pictures, prepared exactly as in training."""
-        pixels = np.stack([prepare_image(picture, self.engine.card.size) for picture in pictures])
-        batch = np.divide(pixels.transpose(0, 3, 1, 2), 255, dtype=np.float32)
-        if not self.average:
-            return self._compute(batch)
+    def _averaged(self, batch: Batch) -> tuple[Plane, Plane | None]:
+        """Probabilities and disagreement (B, S, S), averaged over eight flips and turns."""
         total = np.zeros((2, len(batch), *batch.shape[2:]), np.float64)
         spreads: Plane | None = None
         for flipped in (False, True):
@@ -138,7 +158,7 @@ class Predictor:
         mean = (total / 8).astype(np.float32)
         return mean[0], None if spreads is None else mean[1]
 
-    def _compute(self, batch: NDArray[np.float32]) -> tuple[Plane, Plane | None]:
+    def _compute(self, batch: Batch) -> tuple[Plane, Plane | None]:
         if getattr(self.engine, "disagrees", False):
             return self.engine.with_disagreement(batch)  # type: ignore[attr-defined]  # of torch alone
         return self.engine.probabilities(batch), None

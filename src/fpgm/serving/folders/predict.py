@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -16,12 +19,13 @@ from fpgm.data.names import printable
 from fpgm.files import check_inside, file_sha256, sole_writer
 from fpgm.serving.findings import describe
 from fpgm.serving.folders.inputs import Source, claims, distinct, open_frames
+from fpgm.serving.folders.overlap import prefetched
 from fpgm.serving.folders.record import RECORD, TABLE, Entry, Frame, PredictionRecord, frame_name
 from fpgm.serving.pictures import SUFFIXES, Kind, place, save_pictures
-from fpgm.serving.predictor import Predictor
+from fpgm.serving.predictor import Batch, Computed, Predictor
 
 Advance = Callable[[int, int], None]
-_MOST_PIXELS = 2**25  # of the pictures that wait together
+_MOST_PIXELS = 2**24  # of the pictures that wait together; those of four passes are in memory
 
 
 class Skipped(NamedTuple):
@@ -54,6 +58,9 @@ class _Job:
     moving: bool = False
     problem: str = ""
     frames: list[Frame] = field(default_factory=list)
+
+
+_Waiting = tuple[_Job, Image.Image | None]  # a picture of a file; None at the end of the file
 
 
 def predict_files(
@@ -129,18 +136,36 @@ class _Folder:
             check_inside(folder, self.out)
 
     def run(self, jobs: Sequence[_Job], advance: Advance) -> None:
-        """Let pictures of several files fill a pass."""
-        waiting: list[tuple[_Job, Image.Image | None]] = []
+        """Decode, compute and write beside each other: a thread before the network, and one behind it."""
         ended = 0
+        written: deque[Future[int]] = deque()
+        with ThreadPoolExecutor(1) as writer, closing(prefetched(self._batches(jobs))) as batches:
+            for waiting, batch in batches:
+                computed = [] if batch is None else self.predictor.compute(batch)
+                written.append(writer.submit(self._write, waiting, computed))
+                if len(written) > 1:
+                    ended += written.popleft().result()
+                    advance(ended, len(jobs))
+            ended += sum(one.result() for one in written)
+        advance(ended, len(jobs))
+
+    def _batches(self, jobs: Sequence[_Job]) -> Generator[tuple[list[_Waiting], Batch | None], None, None]:
+        """Let pictures of several files fill a pass, and prepare them; None if there is no picture to compute."""
+        waiting: list[_Waiting] = []
+        pixels: list[int] = []
         for job, picture in self._pictures(jobs):
             waiting.append((job, picture))
-            sizes = [one.width * one.height for _, one in waiting if one is not None]
-            if not sizes or len(sizes) == self.predictor.batch_size or sum(sizes) > _MOST_PIXELS:
-                ended += self._write(waiting)
-                waiting.clear()
-                advance(ended, len(jobs))
-        ended += self._write(waiting)
-        advance(ended, len(jobs))
+            if picture is not None:
+                pixels.append(picture.width * picture.height)
+            if not pixels or len(pixels) == self.predictor.batch_size or sum(pixels) > _MOST_PIXELS:
+                yield waiting, self._prepare(waiting)
+                waiting, pixels = [], []
+        if waiting:
+            yield waiting, self._prepare(waiting)
+
+    def _prepare(self, waiting: Sequence[_Waiting]) -> Batch | None:
+        pictures = [picture for _, picture in waiting if picture is not None]
+        return self.predictor.prepare(pictures) if pictures else None
 
     def _pictures(self, jobs: Iterable[_Job]) -> Iterator[tuple[_Job, Image.Image | None]]:
         """Yield the pictures of each file, and None at its end."""
@@ -158,21 +183,20 @@ class _Folder:
                 job.problem = str(refusal)
             yield job, None
 
-    def _write(self, waiting: Sequence[tuple[_Job, Image.Image | None]]) -> int:
-        """Predict and write the pictures that wait; return how many files have come to their end."""
-        pictures = [picture for _, picture in waiting if picture is not None]
-        predicted = iter(self.predictor.examine(pictures))
+    def _write(self, waiting: Sequence[_Waiting], computed: Sequence[Computed]) -> int:
+        """Write the pictures that were computed; return how many files have come to their end."""
+        rest = iter(computed)
         for job, picture in waiting:
             if picture is None:
                 self._end(job)
                 continue
-            found = next(predicted)
+            found = self.predictor.finish(next(rest), picture.size)
             name = frame_name(job.name, len(job.frames)) if job.moving else job.name
             save_pictures(self.out, name, picture, found, self.kinds)
             doubt = 1 - expected_dice(found.mask, found.probability)
             frame = Frame(pixels=found.mask.size, findings=tuple(describe(*found)), uncertainty=min(max(doubt, 0), 1))
             job.frames.append(frame)
-        return len(waiting) - len(pictures)
+        return len(waiting) - len(computed)
 
     def _end(self, job: _Job) -> None:
         if job.problem:

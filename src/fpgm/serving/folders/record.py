@@ -10,6 +10,7 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path, PurePath
+from threading import Lock
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -91,7 +92,7 @@ class PredictionRecord:
     """
 
     def __init__(self, out: Path) -> None:
-        self._path = out / RECORD
+        self._path, self._lock = out / RECORD, Lock()
         self.entries: dict[str, Entry] = {}
         for line in read_file(self._path).splitlines() if self._path.is_file() else []:
             try:
@@ -102,10 +103,11 @@ class PredictionRecord:
         self._rewrite()
 
     def add(self, entry: Entry) -> None:
-        """Remember a file whose results are written, or are about to be."""
-        self.entries[entry.image] = entry
-        with self._path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(entry.model_dump_json() + "\n")
+        """Remember a file whose results are written, or are about to be; threads may call it beside each other."""
+        line = entry.model_dump_json() + "\n"
+        with self._lock, self._path.open("a", encoding="utf-8", newline="\n") as file:
+            self.entries[entry.image] = entry
+            file.write(line)
 
     def write_table(self, path: Path, settings: dict[str, Any]) -> None:
         """Write a line per polyp of all files predicted with these settings; one with polyp 0 where none was found.
