@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from functools import partial
 
 import pytest
@@ -100,3 +101,21 @@ def test_what_this_process_began_others_end_in_order(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(parallel, "_WORTH", 9.0)
     with Workers(2) as workers:
         assert list(workers.map(abs, range(-9, 0), 9)) == list(range(9, 0, -1)) and not workers._started
+
+
+def test_work_that_waits_overlaps_in_one_process_and_stays_in_order() -> None:
+    both = threading.Barrier(2, timeout=5)
+
+    def wait(number: int) -> int:
+        both.wait()  # passes only if two are at work
+        return number
+
+    assert list(Workers(1).map(wait, range(6), waits=True)) == list(range(6))
+    found = Workers(1).map(fail, range(9), waits=True)
+    with pytest.raises(ValueError, match="no 0"):
+        next(found)
+    begun: list[int] = []
+    results = Workers(1).map(lambda number: begun.append(number) or number, range(1000), waits=True)
+    assert next(results) == 0 and len(begun) <= 3  # type: ignore[func-returns-value]
+    results.close()  # type: ignore[attr-defined]
+    assert len(begun) <= 3

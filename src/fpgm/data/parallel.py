@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from typing import TypeVar
@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]  # the stage, how many are done, how many there are
 _BATCH = 4  # items that travel together
 _AHEAD = 3  # batches per worker that are under way
+_THREADS = 2  # of one process, for work that waits for others
 _PROBE = 0.5  # seconds of work in this process after which the rest is estimated
 _WORTH = 4.0  # seconds of work left, from which on starting processes pays
 
@@ -43,7 +44,12 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def map(
-        self, function: Callable[[Item], Result], items: Iterable[Item], total: int | None = None
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        total: int | None = None,
+        *,
+        waits: bool = False,
     ) -> Iterator[Result]:
         """Yield ``function(item)`` in order.
 
@@ -54,10 +60,12 @@ class Workers:
             items: what to compute it of.
             total: number of items, if known. Then this process begins, and the others are started only if the rest
                 would take longer than that pays for.
+            waits: whether the function waits for other processes, as decoding does. Then one process calls it in two
+                threads: it goes on with one item while the other is waited for.
         """
         rest = iter(items)
         if self._pool is None:
-            yield from map(function, rest)
+            yield from _in_threads(function, rest) if waits else map(function, rest)
             return
         if total is not None and not self._started:
             yield from _begin(function, rest, total)
@@ -72,6 +80,22 @@ class Workers:
                 yield from pending.popleft().result()
         except BrokenProcessPool:
             raise OSError("a worker process died, perhaps for want of memory; try again with --workers 1") from None
+
+
+def _in_threads(function: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
+    """Yield ``function(item)`` in order, computed in threads a few items ahead."""
+    pending = deque[Future[Result]]()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) > _THREADS:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:  # whoever stops early, or an error, waits for none that has not begun
+            for one in pending:
+                one.cancel()
 
 
 def _begin(

@@ -204,12 +204,23 @@ def prepare_mask(mask: Mask, size: int) -> Pixels:
     A mask whose foreground vanishes is refused; one that has none stays empty.
     """
     whole = mask.size  # of a pixel of the result, in units of 1/S² of one of the source
-    values = mask.astype(np.int32 if whole * size < 2**31 else np.int64)  # the narrower is twice as fast
-    areas = _areas(_areas(values, size).T, size).T
-    prepared = (2 * areas > whole).astype(np.uint8)
+    kind = np.int32 if whole * size < 2**31 else np.int64  # the narrower is twice as fast
+    top, bottom = _extent(mask.any(axis=1))  # sums of nothing are nothing: only where foreground is, they are made
+    across = _areas(mask[top:bottom].astype(kind), size)
+    left, right = _extent(across.any(axis=0))
+    columns = np.zeros((right - left, mask.shape[0]), kind)
+    columns[:, top:bottom] = across[:, left:right].T
+    prepared = np.zeros((size, size), np.uint8)
+    prepared[:, left:right] = whole < 2 * _areas(columns, size).T
     if mask.any() and not prepared.any():
         raise Refused("empty mask", f"its {int(mask.sum())} foreground pixels vanish at {size} x {size}")
     return prepared
+
+
+def _extent(marked: NDArray[np.bool_]) -> tuple[int, int]:
+    """Return where the marked entries (L) begin and end; 0, 0 if there are none."""
+    found = np.flatnonzero(marked)
+    return (int(found[0]), int(found[-1]) + 1) if found.size else (0, 0)
 
 
 def _areas(values: NDArray[Any], size: int) -> NDArray[Any]:

@@ -183,7 +183,8 @@ def _results(
     inputs: Sequence[Input], old: Store | None, kept: Mapping[Key, int], decode: Decoder, workers: Workers
 ) -> Iterator[StoredImage | LeftOut]:
     """Decode each input, or reuse it from the earlier store; in order."""
-    decoded = chain.from_iterable(workers.map(decode, runs(item for item in inputs if item.key not in kept)))
+    new = runs(item for item in inputs if item.key not in kept)
+    decoded = chain.from_iterable(workers.map(decode, new, waits=True))
     for item in inputs:
         place = kept.get(item.key)
         yield next(decoded) if old is None or place is None else _copy(old, place, item)
