@@ -20,8 +20,20 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from fpgm.data.dicom import count_frames, decode_dicom
+from fpgm.data.fingerprint import dhash
 from fpgm.data.headers import MAX_FRAMES
-from fpgm.data.pictures import FORMATS, Refused, check_pixels, eight_bit, to_rgb
+from fpgm.data.pictures import (
+    FACTS,
+    FORMATS,
+    Refused,
+    check_mask_size,
+    check_pixels,
+    eight_bit,
+    prepare_image,
+    prepare_mask,
+    read_mask,
+    to_rgb,
+)
 from fpgm.data.videos import decode_video, load_opencv
 
 MOVING = ("GIF", "WEBP", "PNG", "TIFF")
@@ -71,6 +83,22 @@ def _decode(picture: Image.Image, most: int, allow: Allow) -> Image.Image:
     allow(picture.width * picture.height)
     picture.load()
     return to_rgb(ImageOps.exif_transpose(picture))
+
+
+def prepared_image(picture: Image.Image, request: dict[str, Any]) -> Image.Image:
+    """Return a picture at the network's size, with its own size and fingerprint as facts."""
+    prepared = Image.fromarray(prepare_image(picture, request["size"]))
+    prepared.info[FACTS] = {"width": picture.width, "height": picture.height, "dhash": dhash(picture)}
+    return prepared
+
+
+def prepared_mask(picture: Image.Image, request: dict[str, Any]) -> Image.Image:
+    """Return a mask at the network's size, with its share of foreground as a fact."""
+    check_mask_size(picture.size, request["source"])
+    mask = read_mask(picture, request["keep_empty"])
+    prepared = Image.fromarray(prepare_mask(mask, request["size"]))
+    prepared.info[FACTS] = {"foreground": round(float(mask.mean()), 6)}
+    return prepared
 
 
 class _Explained:
@@ -156,7 +184,8 @@ def _answer(request: dict[str, Any], source: BinaryIO, target: BinaryIO, own: in
             if isinstance(item, int):
                 _send(target, {"count": item}, b"")
             else:
-                _send(target, {"mode": item.mode, "size": item.size}, item.tobytes())
+                message = {"mode": item.mode, "size": item.size, "facts": item.info.get(FACTS, {})}
+                _send(target, message, item.tobytes())
     except Refused as refusal:
         _send(target, {"refused": refusal.kind, "reason": str(refusal)}, b"")
     target.write(b"null\n")
@@ -171,6 +200,10 @@ def _decoded(request: dict[str, Any], data: bytes, allow: Allow) -> Iterator[Ima
         yield from decode_hdf5(data, most)
     elif kind == "video":
         yield from decode_video(request["path"], most, allow)
+    elif kind in ("prepared image", "prepared mask"):
+        (picture,) = decode_pictures(data, most, False, allow)
+        assert isinstance(picture, Image.Image)
+        yield prepared_image(picture, request) if kind == "prepared image" else prepared_mask(picture, request)
     elif kind == "dicom count":
         yield count_frames(data)
     elif kind == "dicom":

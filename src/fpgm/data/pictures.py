@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ MAX_PIXELS = 2**26  # 67 million, twice an 8K frame: more is a mistake or an att
 MAX_BYTES = 2**30  # a picture of so many pixels in 32-bit colours has 800 million
 MAX_SIDE = 65_500  # of a JPEG file, in which overlays are written
 MIN_SIZE, MAX_SIZE = 16, 2048
+FACTS = "fpgm"  # key of a decoded picture's `info`: what the decoding process found out about it
 MID_GREY = range(64, 192)
 MID_GREY_SHARE = 0.05
 PICTURES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif"})
@@ -78,6 +79,38 @@ def read_picture(data: bytes, max_pixels: int | None = None) -> Image.Image:
     (picture,) = _decoded("picture", data, max_pixels)
     assert isinstance(picture, Image.Image)
     return picture
+
+
+class PreparedImage(NamedTuple):
+    """An image (S, S, 3), the width and height that it had, and its fingerprint."""
+
+    pixels: Pixels
+    source: tuple[int, int]
+    dhash: str
+
+
+class PreparedMask(NamedTuple):
+    """A mask (S, S) in {0, 1}, and the share of foreground that it had."""
+
+    pixels: Pixels
+    foreground: float
+
+
+def read_prepared_image(data: bytes, size: int) -> PreparedImage:
+    """Decode a picture file and prepare it: `read_picture`, `prepare_image` and `dhash` in the decoding process."""
+    check_size(size)
+    (picture,) = _decoded("prepared image", data, size=size)
+    assert isinstance(picture, Image.Image)
+    facts = picture.info[FACTS]
+    return PreparedImage(np.array(picture), (facts["width"], facts["height"]), facts["dhash"])
+
+
+def read_prepared_mask(data: bytes, size: int, source: tuple[int, int], keep_empty: bool = False) -> PreparedMask:
+    """Decode the mask of an image of that width and height, and prepare it, in the decoding process."""
+    check_size(size)
+    (picture,) = _decoded("prepared mask", data, size=size, source=source, keep_empty=keep_empty)
+    assert isinstance(picture, Image.Image)
+    return PreparedMask(np.array(picture), picture.info[FACTS]["foreground"])
 
 
 def read_frames(data: bytes) -> tuple[int, Iterator[Image.Image]]:
@@ -141,8 +174,12 @@ def decoded(request: dict[str, Any], data: bytes) -> Iterator[Image.Image | int]
         for message, content in ask(request, data):
             if "refused" in message:
                 raise Refused(message["refused"], message["reason"])
-            size = message.get("size")
-            yield message["count"] if size is None else Image.frombytes(message["mode"], tuple(size), content)
+            if (size := message.get("size")) is None:
+                yield message["count"]
+                continue
+            picture = Image.frombytes(message["mode"], tuple(size), content)
+            picture.info[FACTS] = message["facts"]
+            yield picture
     except DecoderDied as death:
         raise Refused("too costly", f"cannot be decoded: {death}") from None
 
@@ -198,6 +235,13 @@ def read_mask(picture: Image.Image, keep_empty: bool = False) -> Mask:
     return foreground
 
 
+def check_mask_size(mask: tuple[int, int], image: tuple[int, int]) -> None:
+    """Raise ``Refused`` unless a mask has the width and height of its image."""
+    if tuple(mask) != tuple(image):
+        sizes = f"{mask[0]} x {mask[1]}, its image {image[0]} x {image[1]}"
+        raise Refused("mis-sized mask", f"the mask is {sizes}")
+
+
 def prepare_mask(mask: Mask, size: int) -> Pixels:
     """Resize a mask (H, W) by exact area: (S, S), 1 where more than half of the pixel is foreground.
 
@@ -205,9 +249,11 @@ def prepare_mask(mask: Mask, size: int) -> Pixels:
     """
     whole = mask.size  # of a pixel of the result, in units of 1/S² of one of the source
     kind = np.int32 if whole * size < 2**31 else np.int64  # the narrower is twice as fast
-    top, bottom = _extent(mask.any(axis=1))  # sums of nothing are nothing: only where foreground is, they are made
+    top, bottom = _extent(
+        np.asarray(mask.any(axis=1))
+    )  # sums of nothing are nothing: only where foreground is, they are made
     across = _areas(mask[top:bottom].astype(kind), size)
-    left, right = _extent(across.any(axis=0))
+    left, right = _extent(np.asarray(across.any(axis=0)))
     columns = np.zeros((right - left, mask.shape[0]), kind)
     columns[:, top:bottom] = across[:, left:right].T
     prepared = np.zeros((size, size), np.uint8)

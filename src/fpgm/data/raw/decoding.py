@@ -13,6 +13,7 @@ from fpgm.data.manifest import ImageRow, LeftOut
 from fpgm.data.pictures import (
     DICOM,
     Refused,
+    check_mask_size,
     prepare_image,
     prepare_mask,
     read_dicom,
@@ -20,6 +21,8 @@ from fpgm.data.pictures import (
     read_mask,
     read_picture,
     read_picture_file,
+    read_prepared_image,
+    read_prepared_mask,
 )
 from fpgm.data.raw.pairs import Pair
 from fpgm.data.raw.walk import HDF5
@@ -66,6 +69,15 @@ def decode(
         return opened
     pair, file = item.pair, item.image
     try:
+        if opened is None and _are_pictures(pair):
+            image_file = read_prepared_image(read_picture_file(pair.image), size)
+            row = ImageRow(pair.id, *item[1:], *image_file.source, None, pair.group, pair.part)
+            if pair.mask is None:
+                return StoredImage(row, image_file.pixels, None, image_file.dhash)
+            file = item.mask or item.image
+            mask_file = read_prepared_mask(read_picture_file(pair.mask), size, image_file.source, keep_empty)
+            row = row._replace(foreground=mask_file.foreground)
+            return StoredImage(row, image_file.pixels, mask_file.pixels, image_file.dhash)
         picture, label = (opened, None) if opened else _open(pair.image, pair.frame)
         image = prepare_image(picture, size)
         row = ImageRow(pair.id, *item[1:], *picture.size, None, pair.group, pair.part)
@@ -113,6 +125,12 @@ def _frames(items: Sequence[Input]) -> Iterator[Image.Image | LeftOut]:
         yield problem
 
 
+def _are_pictures(pair: Pair) -> bool:
+    """Whether image and mask are picture files of their own, which the decoding process prepares itself."""
+    paths = [pair.image] if pair.mask is None else [pair.image, pair.mask]
+    return pair.mask != pair.image and not any(path.suffix.casefold() in DICOM | HDF5 for path in paths)
+
+
 def _open(path: Path, frame: int | None) -> tuple[Image.Image, Image.Image | None]:
     """Read a picture; an HDF5 file can contain its mask."""
     data, suffix = read_picture_file(path), path.suffix.casefold()
@@ -125,7 +143,5 @@ def _open(path: Path, frame: int | None) -> tuple[Image.Image, Image.Image | Non
 def _checked(label: Image.Image | None, picture: Image.Image) -> Image.Image:
     if label is None:
         raise Refused("missing mask", "the file holds no label")
-    if label.size != picture.size:
-        sizes = f"{label.width} x {label.height}, its image {picture.width} x {picture.height}"
-        raise Refused("mis-sized mask", f"the mask is {sizes}")
+    check_mask_size(label.size, picture.size)
     return label
