@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]  # the stage, how many are done, how many there are
 _BATCH = 4  # items that travel together
 _AHEAD = 3  # batches per worker that are under way
-_THREADS = 2  # of one process, for work that waits for others
+_IN_THREADS = 2  # most workers that are threads of this process where the work waits for others
 _PROBE = 0.5  # seconds of work in this process after which the rest is estimated
 _WORTH = 4.0  # seconds of work left, from which on starting processes pays
 
@@ -60,12 +60,15 @@ class Workers:
             items: what to compute it of.
             total: number of items, if known. Then this process begins, and the others are started only if the rest
                 would take longer than that pays for.
-            waits: whether the function waits for other processes, as decoding does. Then one process calls it in two
-                threads: it goes on with one item while the other is waited for.
+            waits: whether the function waits for other processes, as decoding does. Then up to two workers are threads
+                of this process, with one more beside them: an item goes on while others are waited for.
         """
         rest = iter(items)
+        if waits and self.count <= _IN_THREADS:
+            yield from _in_threads(function, rest, self.count + 1)
+            return
         if self._pool is None:
-            yield from _in_threads(function, rest) if waits else map(function, rest)
+            yield from map(function, rest)
             return
         if total is not None and not self._started:
             yield from _begin(function, rest, total)
@@ -82,14 +85,14 @@ class Workers:
             raise OSError("a worker process died, perhaps for want of memory; try again with --workers 1") from None
 
 
-def _in_threads(function: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
+def _in_threads(function: Callable[[Item], Result], items: Iterator[Item], threads: int) -> Iterator[Result]:
     """Yield ``function(item)`` in order, computed in threads a few items ahead."""
     pending = deque[Future[Result]]()
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
                 pending.append(pool.submit(function, item))
-                if len(pending) > _THREADS:
+                if len(pending) > threads:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
