@@ -1,6 +1,6 @@
 """Four short trainings on the processors of this machine: one on each, as `fpgm reproduce` has it, beside one on all.
 
-Whole trainings of preset `mini` on phantoms of 96 x 96, in processes of their own: start, steps, validation, evaluation.
+Whole trainings of preset `mini` on phantoms of 96 x 96, in processes of their own, from the start to the evaluation.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python results keep OUT NAME    # keep the files of the runs below OUT as results/runs/NAME
 
 A table of the page stands between ``<!-- results: NAME -->`` and ``<!-- end of results -->``. Its runs are those of
-results/runs/NAME, computed by ``fpgm reproduce --plan results/plans/NAME.json``.
+results/runs/NAME, computed by ``fpgm reproduce --plan results/plans/NAME.yaml``.
 """
 
 from __future__ import annotations
