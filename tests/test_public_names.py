@@ -86,7 +86,7 @@ COMMAND_LINE = {
     "--annotations --device --precision --batch-size",
     "adapt": "run frames --out --masks --own --count --device --batch-size --json",
     "suggest": "path --out --count --model --images --device --json",
-    "export": "model --format --out --int8 --images",
+    "export": "model --format --out --int8 --images --engine --json",
     "serve": "run --host --port",
     "push": "model name --public --license",
     "reproduce": "table --data --out --plan --save-plan --preset --protocol --splits --draws --methods --labeled "

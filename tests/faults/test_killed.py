@@ -34,8 +34,8 @@ import os, signal, sys
 from pathlib import Path
 from fpgm.data.parallel import Workers
 real = Workers.map
-def map(self, *arguments):
-    for number, item in enumerate(real(self, *arguments)):
+def map(self, *arguments, **options):
+    for number, item in enumerate(real(self, *arguments, **options)):
         if number == 20 and list(Path(sys.argv[1]).glob(".data.h5.*.part")):
             os.kill(os.getpid(), signal.SIGSTOP)
         yield item
