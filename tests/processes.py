@@ -56,11 +56,12 @@ def wait(condition: Callable[[], object]) -> None:
 
 
 def children(process: int) -> set[int]:
-    """All descendants of a process, from /proc."""
+    """All descendants of a process, whichever of its threads has started them, from /proc."""
     try:
-        direct = {int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()}
+        lists = [task.read_text() for task in Path(f"/proc/{process}/task").glob("*/children")]
     except FileNotFoundError:
         return set()
+    direct = {int(child) for child in " ".join(lists).split()}
     return direct.union(*(children(child) for child in direct))
 
 
