@@ -1,6 +1,6 @@
 """What a decoding process does: read a file from its input, decode it within limits, write the pixels to its output.
 
-A request is a line of JSON and the bytes of the file, or the path of a video. The answer is a line of JSON and bytes
+A request is a line of JSON and the bytes of the file, or the path of a film. The answer is a line of JSON and bytes
 for every picture, and a line with ``null`` at the end. Memory and processor time are limited by what the file's own
 size in pixels calls for; on systems without these limits the parent's clock is the only one.
 """
@@ -22,7 +22,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from fpgm.data.dicom import count_frames, decode_dicom
 from fpgm.data.headers import MAX_FRAMES
 from fpgm.data.pictures import FORMATS, Refused, check_pixels, eight_bit, to_rgb
-from fpgm.data.videos import decode_video, load_opencv
+from fpgm.data.videos import VideoFrame, copy_sound, decode_video, load_av
 
 MOVING = ("GIF", "WEBP", "PNG", "TIFF")
 BASE_MEMORY, PIXEL_MEMORY = 2**28, 40  # bytes for the decoder, and for each pixel in all forms it takes on the way
@@ -138,7 +138,7 @@ def main() -> None:
     try:
         while line := source.readline():
             request = json.loads(line)
-            own += _load_opencv() if request["kind"] == "video" else 0
+            own += _load_av() if request["kind"] in ("video", "sound") else 0
             _answer(request, source, target, own)
     except BrokenPipeError:  # the parent is gone
         pass
@@ -155,8 +155,11 @@ def _answer(request: dict[str, Any], source: BinaryIO, target: BinaryIO, own: in
         for item in _decoded(request, data, allow):
             if isinstance(item, int):
                 _send(target, {"count": item}, b"")
+            elif isinstance(item, dict):
+                _send(target, item, b"")
             else:
-                _send(target, {"mode": item.mode, "size": item.size}, item.tobytes())
+                picture, more = (item.picture, {"ticks": item.ticks}) if isinstance(item, VideoFrame) else (item, {})
+                _send(target, {"mode": picture.mode, "size": picture.size, **more}, picture.tobytes())
     except Refused as refusal:
         _send(target, {"refused": refusal.kind, "reason": str(refusal)}, b"")
     target.write(b"null\n")
@@ -164,13 +167,17 @@ def _answer(request: dict[str, Any], source: BinaryIO, target: BinaryIO, own: in
     _limit_time(0)
 
 
-def _decoded(request: dict[str, Any], data: bytes, allow: Allow) -> Iterator[Image.Image | int]:
+def _decoded(
+    request: dict[str, Any], data: bytes, allow: Allow
+) -> Iterator[Image.Image | VideoFrame | dict[str, Any] | int]:
     """Yield what the request asks for."""
     kind, most = request["kind"], request["most"]
     if kind == "hdf5":
         yield from decode_hdf5(data, most)
     elif kind == "video":
         yield from decode_video(request["path"], most, allow)
+    elif kind == "sound":
+        yield from copy_sound(request["silent"], request["path"], request["out"], allow)
     elif kind == "dicom count":
         yield count_frames(data)
     elif kind == "dicom":
@@ -179,11 +186,11 @@ def _decoded(request: dict[str, Any], data: bytes, allow: Allow) -> Iterator[Ima
         yield from decode_pictures(data, most, kind == "frames", allow)
 
 
-def _load_opencv() -> int:
-    """Import OpenCV without a limit and return the address space that it takes; nothing the second time."""
+def _load_av() -> int:
+    """Import PyAV without a limit and return the address space that it takes; nothing the second time."""
     before = _address_space()
     _limit_memory(2**62)
-    load_opencv()
+    load_av()
     return _address_space() - before
 
 
