@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test fuzz coverage lint format bench docs lock install clean
+.PHONY: demo test fuzz coverage lint format bench results docs lock install clean
 
 demo: $(READY)
 	$(BIN)/fpgm demo --out demo
@@ -31,6 +31,10 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks
+
+# The tables of docs/results.md, from the files of results/runs; nothing is trained.
+results: $(READY)
+	$(BIN)/python results
 
 docs: $(READY)
 	$(BIN)/zensical build --clean --strict

@@ -23,7 +23,7 @@ from fpgm.files import write_text
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 ORDER = (
-    *("spectrum", "step", "norms", "methods", "metrics", "prepare", "audit", "streams", "synthetic"),
+    *("spectrum", "step", "norms", "methods", "runs", "metrics", "prepare", "audit", "streams", "synthetic"),
     *("inference", "evaluation", "serve", "growth"),
 )
 BY_NAME = ("demo",)  # run only when asked for

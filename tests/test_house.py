@@ -88,6 +88,7 @@ ACROSS = {
     "test_methods_page.py",
     "test_packaging.py",
     "test_public_names.py",
+    "test_results.py",
     "methods/test_contract.py",
     "methods/test_ranks.py",
     "serving/web/test_static.py",  # the page in a browser

@@ -57,6 +57,17 @@ def test_a_broken_run_is_named_and_left_out(tmp_path: Path, capsys: pytest.Captu
     assert "line 3" in page and "is not evaluated" in page
 
 
+def test_methods_at_equal_time_share_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path / "runs" / "a", method="unimatch")
+    run(tmp_path / "runs" / "b", method="supervised", iterations=300)
+    options = [str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--any-iterations", "--reference"]
+    assert main(["report", *options, "supervised"]) == 0
+    [table] = (tmp_path / "out" / "tables").glob("*significance*.md")
+    assert "supervised (train.iterations=300) is" in table.read_text()
+    assert main(["report", *options, "urpc"]) == 2
+    assert "give --reference one of supervised, unimatch" in capsys.readouterr().err
+
+
 def test_nothing_to_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     assert report(tmp_path / "out", tmp_path / "empty") == 2

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from fpgm.runs.results import Result
 
 
-def report(runs: list[Path], *, out: Path = Path("report")) -> int:
+def report(
+    runs: list[Path], *, out: Path = Path("report"), reference: str | None = None, any_iterations: bool = False
+) -> int:
     """Make the paper's tables and figures from evaluated runs, with the paper's own figures beside ours.
 
     Writes OUT/index.html, which needs no other file and no network, and beside it every table as Markdown, LaTeX and
@@ -19,18 +21,24 @@ def report(runs: list[Path], *, out: Path = Path("report")) -> int:
     Args:
         runs: run folders, or folders with runs anywhere below them.
         out: folder to write to.
+        reference: method that the others are tested against, by its name in `fpgm train`; fpgm if not given.
+        any_iterations: let runs of different numbers of steps share tables, to compare methods at equal time; a row
+            then names its steps.
     """
     from fpgm.cli.terminal import console
     from fpgm.files import sole_writer
     from fpgm.report.pages.report import write_report
+    from fpgm.report.reading.studies import REFERENCE
 
     results, problems = _read(runs)
     for problem in problems:
         print(f"fpgm: left out: {problem}", file=sys.stderr)
     if not results:
         raise ValueError("there is nothing to report: none of these is a run that was evaluated with `fpgm evaluate`")
+    if reference and reference not in (known := {result.method for result in results}):
+        raise ValueError(f"no run is of the method {reference!r}: give --reference one of {', '.join(sorted(known))}")
     with sole_writer(out):
-        page = write_report(results, problems, out)
+        page = write_report(results, problems, out, reference=reference or REFERENCE, any_iterations=any_iterations)
     text = f"{len(results)} run{'s' * (len(results) > 1)} read, {len(problems)} left out; open {page}"
     console().print(text, highlight=False, soft_wrap=True)
     return int(bool(problems))

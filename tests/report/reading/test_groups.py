@@ -34,6 +34,19 @@ def test_other_settings_are_another_group(tmp_path: Path, other: dict[str, Any])
     assert len({str(group.setting) for group in groups}) == len({group.setting.slug for group in groups}) == 2
 
 
+def test_any_number_of_iterations_may_share_a_group_and_each_row_names_its_own(tmp_path: Path) -> None:
+    results = [run(tmp_path / str(count), method="urpc", iterations=count) for count in (100, 200)]
+    results += [run(tmp_path / "other", method="unimatch"), run(tmp_path / "seed", method="urpc", seed=1)]
+    [group] = grouped(results, any_iterations=True)
+    assert labels(group.rows) == [
+        "URPC (train.iterations=100)",
+        "URPC (train.iterations=200)",
+        "UniMatch (train.iterations=100)",
+    ]
+    assert [row.seeds for row in group.rows] == [[0, 1], [0], [0]]
+    assert "preset mini, iterations by row" in str(group.setting) and "_any_" in group.setting.slug
+
+
 def test_another_size_is_another_group(tmp_path: Path) -> None:
     small = write_run(tmp_path / "b", {"Kvasir-SEG": bars(4, size=8)}, {"Kvasir-SEG": bars(8, size=8)})
     assert [group.setting.size for group in grouped([run(tmp_path / "a"), small])] == [8, 16]

@@ -102,6 +102,12 @@ def test_no_fpgm_no_reference(tmp_path: Path) -> None:
     assert main.reference is None
 
 
+def test_another_method_may_be_the_reference(tmp_path: Path) -> None:
+    results = [write_run(tmp_path / name, {"a": bars(4)}, {"a": bars(8)}, method=name) for name in ("fpgm", "urpc")]
+    [[main]] = studies(grouped(results), "urpc")
+    assert main.reference and main.reference.row.method == "urpc"
+
+
 def test_a_row_of_one_group_is_expected_of_the_others(tmp_path: Path) -> None:
     own, truth = {"clinic": bars(4)}, {"clinic": bars(8)}
     runs = [

@@ -170,6 +170,13 @@ def test_without_fpgm_the_first_row_is_the_reference(two: list[Result], tmp_path
     assert test and test.header[-1] == "supervised is" and [one["against"] for one in test.records] == ["UniMatch"]
 
 
+def test_another_method_may_be_the_reference(two: list[Result]) -> None:
+    groups = grouped(two)
+    [study] = hospital_studies(groups, studies(groups, "supervised"))
+    test = hospital_significance(study)
+    assert study.reference.method == "supervised" and test and test.header[-1] == "supervised is"
+
+
 def test_frames_of_another_data_set_count_once(tmp_path: Path) -> None:
     unseen = {"CVC-ClinicDB": [8], "CVC-ColonDB": [0, 8], "CVC-300": [0, 0, 0]}
     results = [

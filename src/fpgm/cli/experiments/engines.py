@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +11,9 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from fpgm.experiments.runner import Engine
+
+
+MEMORY_OF_A_RUN = 2 << 30  # bytes; a UNet at 256 pixels takes less
 
 
 class Needs(NamedTuple):
@@ -21,6 +25,26 @@ class Needs(NamedTuple):
     gpus: float | None
     address: str | None
     slurm: Sequence[str] | None
+
+
+def usual_jobs(engine: str, accelerator: str, runs: int) -> int:
+    """Return how many runs to compute at a time if nobody says.
+
+    On processors, one run on each: two of one thread get more done than one of two threads after the other. On a GPU or
+    a cluster, one.
+
+    Args:
+        engine: name of the engine.
+        accelerator: kind of device.
+        runs: number of runs to compute.
+    """
+    import torch
+
+    on_gpu = accelerator == "auto" and (torch.cuda.is_available() or torch.backends.mps.is_available())
+    if engine != "local" or on_gpu or accelerator not in ("auto", "cpu"):
+        return 1
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(torch.get_num_threads(), runs, memory // MEMORY_OF_A_RUN))
 
 
 def make_engine(name: str, needs: Needs, out: Path, output: Console) -> Engine:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fpgm.cli.experiments.axes import Runs, runs_of_plan, runs_of_tables
 from fpgm.cli.experiments.axes import save_plan as make_plan_file
-from fpgm.cli.experiments.engines import Needs, make_engine
+from fpgm.cli.experiments.engines import Needs, make_engine, usual_jobs
 from fpgm.cli.experiments.watch import Display, compute
 from fpgm.cli.terminal import console, print_json
 from fpgm.pacing import duration
@@ -46,7 +46,7 @@ def reproduce(
     set: list[str] | None = None,
     dry_run: bool = False,
     engine: Literal["local", "ray", "slurm"] = "local",
-    jobs: int = 1,
+    jobs: int | None = None,
     cpus: int | None = None,
     gpus_per_run: float | None = None,
     slurm: list[str] | None = None,
@@ -89,7 +89,8 @@ def reproduce(
         dry_run: show the plan and its estimated time, from a few real steps of each method; writes nothing.
         engine: local (this machine), ray (a Ray cluster) or slurm (an array of SLURM jobs).
         jobs: number of runs at a time on this machine, each in a process of its own, with a GPU of its own if there
-            are some; with slurm the number of jobs of the array that may run at a time.
+            are some; with slurm the number of jobs of the array that may run at a time. If not given, one for each
+            processor of a machine without a GPU, else 1.
         cpus: number of processors of each run; those of this machine divided by --jobs if not given.
         gpus_per_run: number of GPUs of each run on a cluster; 1 if not given. With ray also a part of one: 0.25 lets
             four runs share a GPU.
@@ -109,7 +110,10 @@ def reproduce(
     if save_plan is not None:
         return _save_plan(save_plan, table, data, axes, settings)
     runs = _runs(table, plan, data, out, axes, settings, save=not dry_run)
-    cells, threads = runs.cells, _threads(jobs, cpus)
+    cells = runs.cells
+    if jobs is None:
+        jobs = usual_jobs(engine, accelerator, sum(not is_done(cell.folder) for cell in cells))
+    threads = _threads(jobs, cpus)
     if dry_run:
         return _show_plan(cells, jobs, _measure(cells, runs.splits, accelerator), json)
     output = console(stderr=json)

@@ -13,7 +13,7 @@ from fpgm.report.plots.panels import collect, panel_figure
 from fpgm.report.plots.reliability import collect_reliability, reliability_figure
 from fpgm.report.reading.groups import Group, grouped, labels
 from fpgm.report.reading.paper import CAUTION, SHARES
-from fpgm.report.reading.studies import Study, studies
+from fpgm.report.reading.studies import REFERENCE, Study, studies
 from fpgm.report.tables.detection import READING as DETECTION
 from fpgm.report.tables.detection import detection_table
 from fpgm.report.tables.formats import Cell, Line, Table, html, join, prose, texts
@@ -37,6 +37,8 @@ def write_report(
     title: str = "FPGM report",
     facts: Sequence[str] = (),
     pictures: Sequence[tuple[Path, str]] = (),
+    reference: str = REFERENCE,
+    any_iterations: bool = False,
 ) -> Path:
     """Write OUT/index.html, OUT/tables and OUT/figures, and return the page.
 
@@ -47,9 +49,11 @@ def write_report(
         title: heading of the page.
         facts: sentences to put on top.
         pictures: further picture files with their captions.
+        reference: the method that the others are tested against.
+        any_iterations: whether runs of different numbers of iterations share tables.
     """
-    groups = grouped(results)
-    made = studies(groups)
+    groups = grouped(results, any_iterations=any_iterations)
+    made = studies(groups, reference)
     hospitals = hospital_studies(groups, made)
     sections = [_hospitals(number, study, out) for number, study in enumerate(hospitals)]
     spreads = spread_tables(groups)

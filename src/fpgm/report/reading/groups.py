@@ -25,7 +25,6 @@ _NO_VARIANT = {
     "data.split",
     "data.labeled",
     "data.workers",
-    "train.iterations",
     "train.seed",
     "train.save_every",
     "train.log_every",
@@ -41,7 +40,7 @@ class Setting(NamedTuple):
     split: str
     split_seed: int
     preset: str
-    iterations: int
+    iterations: int | None  # None: any, each row names its own
     size: int
     labeled: str
     image_set: int  # 1, or more where equal settings were scored on different images
@@ -51,11 +50,16 @@ class Setting(NamedTuple):
         parts = [
             f"{self.labeled} labelled",
             f"protocol {self.protocol} (split {self.split}{seed})",
-            f"preset {self.preset}, {self.iterations:,} iterations",
+            f"preset {self.preset}, {self.steps}",
             f"{self.size} × {self.size} pixels",
         ]
         parts += ["phantom images"] if self.phantom else []
         return ", ".join([*parts, f"image set {self.image_set}"] if self.image_set > 1 else parts)
+
+    @property
+    def steps(self) -> str:
+        """The number of iterations in words."""
+        return "iterations by row" if self.iterations is None else f"{self.iterations:,} iterations"
 
     @property
     def sentence(self) -> str:
@@ -67,7 +71,7 @@ class Setting(NamedTuple):
         """A name for files."""
         split = self.split if self.split.startswith(self.protocol) else f"{self.protocol}-{self.split}"
         split = split.replace("*", "all")  # of a table over several splits
-        parts = [self.labeled.replace("%", "pct"), split, self.preset, str(self.iterations), str(self.size)]
+        parts = [self.labeled.replace("%", "pct"), split, self.preset, str(self.iterations or "any"), str(self.size)]
         parts += ["phantom"] if self.phantom else []
         return "_".join([*parts, f"images{self.image_set}"] if self.image_set > 1 else parts)
 
@@ -161,14 +165,19 @@ class Group:
         return sorted(found, key=lambda name: (rank(name, DATASETS), name))
 
 
-def grouped(results: Iterable[Result]) -> list[Group]:
-    """Put runs together that may be compared: equal settings, and the same images of each data set."""
+def grouped(results: Iterable[Result], *, any_iterations: bool = False) -> list[Group]:
+    """Put runs together that may be compared: equal settings, and the same images of each data set.
+
+    Args:
+        results: evaluated runs.
+        any_iterations: whether those of different numbers of iterations may, as at equal time.
+    """
     members: dict[Setting, list[Result]] = {}
     images: dict[Setting, dict[str, frozenset[str]]] = {}
     for result in results:
         own = {name: frozenset(scores.ids) for name, scores in result.scores.items()}
         for number in itertools.count(1):
-            setting = _setting(result, number)
+            setting = _setting(result, number, any_iterations)
             known = images.setdefault(setting, {})
             if all(known.get(name, ids) == ids for name, ids in own.items()):
                 known.update(own)
@@ -209,14 +218,14 @@ def _key(result: Result) -> str:
     return json.dumps([result.method, variant_settings(result)], sort_keys=True)
 
 
-def _setting(result: Result, image_set: int) -> Setting:
+def _setting(result: Result, image_set: int, any_iterations: bool) -> Setting:
     return Setting(
         phantom=any(name.startswith("phantom") for name in result.scores),
         protocol=result.protocol,
         split=result.split,
         split_seed=result.split_seed,
         preset=result.preset,
-        iterations=result.iterations,
+        iterations=None if any_iterations else result.iterations,
         size=result.size,
         labeled=result.labeled,
         image_set=image_set,
@@ -226,7 +235,14 @@ def _setting(result: Result, image_set: int) -> Setting:
 def _order(setting: Setting) -> tuple[Any, ...]:
     """Real images before phantoms; 5 % before 10 %."""
     share = re.match(r"[0-9.]+", setting.labeled)
-    return (*setting[:7], float(share[0]) if share else 0.0, setting.labeled, setting.image_set)
+    return (
+        *setting[:5],
+        setting.iterations or 0,
+        setting.size,
+        float(share[0]) if share else 0.0,
+        setting.labeled,
+        setting.image_set,
+    )
 
 
 def _group(setting: Setting, results: Sequence[Result]) -> Group:

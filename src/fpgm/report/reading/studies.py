@@ -10,6 +10,7 @@ from typing import Any
 from fpgm.report.reading.groups import Group, Row, labels
 from fpgm.report.reading.paper import LOSSES, METHODS, PRIORS
 
+REFERENCE = "fpgm"
 _TERMS = ("unsup", "feature", "freq")
 
 
@@ -38,9 +39,14 @@ class Study:
         return [name for name in self.expected if name not in here]
 
 
-def studies(groups: Sequence[Group]) -> list[list[Study]]:
-    """Return the studies of each group; a row that one group has is expected of the others of its kind."""
-    made = [_studies(group) for group in groups]
+def studies(groups: Sequence[Group], reference: str = REFERENCE) -> list[list[Study]]:
+    """Return the studies of each group; a row that one group has is expected of the others of its kind.
+
+    Args:
+        groups: groups of runs.
+        reference: the method whose row the others are tested against where methods are compared.
+    """
+    made = [_studies(group, reference) for group in groups]
     for group, own in zip(groups, made, strict=True):
         for place, study in enumerate(own):
             others = [
@@ -55,7 +61,7 @@ def studies(groups: Sequence[Group]) -> list[list[Study]]:
     return made
 
 
-def _studies(group: Group) -> list[Study]:
+def _studies(group: Group, reference: str) -> list[Study]:
     rows = [row for row in group.rows if row.method == "fpgm"]
     families = _families(list(filter(_is_loss_row, rows)), _TERMS)
     loss = [_loss(family, _supervised(group.rows, family)) for family in families]
@@ -71,10 +77,10 @@ def _studies(group: Group) -> list[Study]:
     numbered = []
     for family in (loss, prior, gamma):
         numbered += [replace(study, name=f"{study.name}-{n}") if n > 1 else study for n, study in enumerate(family, 1)]
-    return [_main([row for row in group.rows if row not in aside], group), *numbered]
+    return [_main([row for row in group.rows if row not in aside], group, reference), *numbered]
 
 
-def _main(rows: Sequence[Row], group: Group) -> Study:
+def _main(rows: Sequence[Row], group: Group, reference: str) -> Study:
     """Compare methods; the paper's figures of FPGM belong to the released recipe where a row has it."""
     released = [row for row in rows if row.method == "fpgm" and row.departures == ["arguments.recipe"]]
     entries = []
@@ -83,8 +89,8 @@ def _main(rows: Sequence[Row], group: Group) -> Study:
         other = bool(released) and row.method == "fpgm" and row not in released
         entries.append(Entry(label, "" if other else theirs, row))
     expected = METHODS.values() if group.is_papers else ()
-    reference = next((entry for entry in entries if entry.row.method == "fpgm"), None)
-    return Study("main", "Methods", tuple(entries), tuple(expected), reference)
+    tested = next((entry for entry in entries if entry.row.method == reference), None)
+    return Study("main", "Methods", tuple(entries), tuple(expected), tested)
 
 
 def _loss(family: Sequence[Row], supervised: Row | None) -> Study:

@@ -62,6 +62,7 @@ class HospitalStudy:
 
     folds: tuple[Group, ...]
     rows: tuple[HospitalRow, ...]
+    reference: HospitalRow  # the row that the others are tested against
     notes: tuple[str, ...]
 
     @property
@@ -69,11 +70,6 @@ class HospitalStudy:
         """What all folds share; a star stands for the hospital in the name of the split."""
         one = self.folds[0].setting
         return one._replace(split=f"{one.protocol}-*-{one.split_seed}")
-
-    @property
-    def reference(self) -> HospitalRow:
-        """The row that the others are tested against: FPGM, or the first where there is none."""
-        return next((row for row in self.rows if row.method == "fpgm"), self.rows[0])
 
     def scores(self, row: HospitalRow, *, unseen: bool) -> list[dict[int, Scores]]:
         """Return the scores of a row by seed, in each fold."""
@@ -100,7 +96,7 @@ def hospital_studies(groups: Sequence[Group], studies: Sequence[Sequence[Study]]
 
     Args:
         groups: all groups of a report.
-        studies: studies of each group; the rows of the first, which compares methods, are taken.
+        studies: studies of each group; the rows and the reference of the first, which compares methods, are taken.
     """
     families: dict[Setting, dict[str, tuple[Group, Study]]] = {}
     notes: dict[Setting, list[str]] = {}
@@ -174,11 +170,10 @@ def _study(folds: Sequence[tuple[Group, Study]], notes: Sequence[str]) -> Hospit
             rows.setdefault(entry.row.key, {})[group.left_out] = entry.row
     made = sorted(rows.values(), key=lambda by_hospital: next(iter(by_hospital.values())).order)
     names = labels([next(iter(by_hospital.values())) for by_hospital in made])
-    return HospitalStudy(
-        tuple(group for group, _ in ordered),
-        tuple(HospitalRow(label, by_hospital) for label, by_hospital in zip(names, made, strict=True)),
-        tuple(notes),
-    )
+    hospital_rows = [HospitalRow(label, by_hospital) for label, by_hospital in zip(names, made, strict=True)]
+    tested = {main.reference.row for _, main in ordered if main.reference}
+    reference = next((row for row in hospital_rows if tested & {*row.rows.values()}), hospital_rows[0])
+    return HospitalStudy(tuple(group for group, _ in ordered), tuple(hospital_rows), reference, tuple(notes))
 
 
 def _ranks(fold: Group) -> list[int]:

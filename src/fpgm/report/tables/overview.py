@@ -16,7 +16,6 @@ from fpgm.runs.summary import INTERVAL, Summary, summarise
 
 _NAMES = {
     "labeled": "labelled",
-    "iterations": "iterations",
     "preset": "preset",
     "size": "pixels",
     "split": "split",
@@ -49,7 +48,12 @@ def overview_table(groups: Sequence[Group]) -> Table | None:
             cells.append(_cell(scores, first, name))
             records += _record(own, shown, row, name, scores)
         lines.append(Line(tuple(cells)))
-    header = ("method", *(_NAMES.get(key, key.removeprefix("arguments.")) for key in shown), "seeds", *sets)
+    header = (
+        "method",
+        *(_NAMES.get(key, key.removeprefix("arguments.").removeprefix("train.")) for key in shown),
+        "seeds",
+        *sets,
+    )
     left = 2 + len(shown)
     return Table("overview", "All runs side by side", header, tuple(lines), (), READING, (), left, tuple(records))
 

@@ -68,7 +68,7 @@ def spread_tables(groups: Sequence[Group]) -> list[Table]:
         if len(family) > 1:
             results = [result for group in family for row in group.rows for result in row.results]
             name = "_".join(["spread", *setting.slug.split("_")[:1], *setting.slug.split("_")[2:]])
-            share = f"{setting.labeled} labelled, {setting.iterations:,} iterations"
+            share = f"{setting.labeled} labelled, {setting.steps}"
             facts = [f"Preset {setting.preset}, {setting.size} × {setting.size} pixels."]
             tables.append(spread_table(name, f"Spread over seeds, draws and splits, {share}", results, facts))
     return tables

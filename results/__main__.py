@@ -1,0 +1,128 @@
+"""Our results: the files of evaluated runs, and the tables of docs/results.md made of them without any training.
+
+    python results                  # make results: write the tables of the page anew
+    python results keep OUT NAME    # keep the files of the runs below OUT as results/runs/NAME
+
+A table of the page stands between ``<!-- results: NAME -->`` and ``<!-- end of results -->``. Its runs are those of
+results/runs/NAME, computed by ``fpgm reproduce --plan results/plans/NAME.yaml``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from fpgm.files import write_text
+from fpgm.report.reading.groups import Group, Row, grouped, labels
+from fpgm.report.reading.paper import DATASETS
+from fpgm.report.reading.studies import studies
+from fpgm.report.tables.formats import Table, markdown
+from fpgm.report.tables.hospitals import hospital_significance, hospital_studies, hospital_table
+from fpgm.report.tables.significance import LEVEL, pairwise_tests
+from fpgm.runs.folder import RunFolder, find_runs
+from fpgm.runs.results import read_result
+from fpgm.runs.scores import missed
+
+RUNS = Path(__file__).parent / "runs"
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+OURS = "fpgm_teacher"  # the others are tested against it
+BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", re.S)
+KEPT = ("config.yaml", "metrics.csv", "cell.json", "model/model.json", "evaluation/*.csv", "evaluation/*.json")
+
+
+def keep(out: Path, name: str) -> int:
+    """Copy what tables need of the evaluated runs below a folder, without weights, masks and paths; return how many."""
+    runs = [run for run in find_runs([out]) if (RunFolder(run).evaluation / "evaluation.json").is_file()]
+    for run in runs:
+        to = RUNS / name / run.relative_to(out)
+        for file in (file for pattern in KEPT for file in run.glob(pattern)):
+            copy = to / file.relative_to(run)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)
+        config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        config["data"]["store"] = Path(config["data"]["store"]).name
+        write_text(to / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+    return len(runs)
+
+
+def render(page: str) -> str:
+    """Return the text of the page with its tables made anew."""
+    return BLOCK.sub(lambda found: f"{found[1]}\n{tables(found[2])}\n{found[3]}", page)
+
+
+def tables(name: str) -> str:
+    """Return the tables of some runs as Markdown: one of each split, or one over all hospitals."""
+    groups = grouped([read_result(run) for run in find_runs([RUNS / name])], any_iterations=True)
+    folds = [group for group in groups if group.left_out]
+    made = [score_table(group) for group in groups if not group.left_out]
+    for study in hospital_studies(folds, studies(folds, OURS)):
+        made += [bare(table) for table in (hospital_table(study), hospital_significance(study)) if table]
+    return "\n\n".join(made) + "\n"
+
+
+def bare(table: Table) -> str:
+    """Return the lines of a table of the report and the facts below them."""
+    return markdown(replace(table, reading=())).partition("\n\n")[2].strip()
+
+
+def score_table(group: Group) -> str:
+    """Return Dice by set as mean ± standard deviation over seeds, its mean over sets, missed polyps, and the tests."""
+    sets = [*group.datasets(unseen=False), *group.datasets(unseen=True)]
+    head = ["", "steps", "seeds", *(DATASETS.get(name, name) for name in sets), "mean", "missed"]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for label, row in zip(labels(group.rows), group.rows, strict=True):
+        dice = np.array(
+            [[100 * float(np.mean(one.scores[name].values["dice"])) for name in sets] for one in row.results]
+        )
+        steps = f"{row.results[0].iterations:,}"
+        cells = [_figure(values) for values in (*dice.T, dice.mean(1))]
+        name = re.sub(r"(, )?train\.iterations=\d+", "", label).replace(" ()", "")
+        lines.append([name, steps, str(len(row.seeds)), *cells, _missed(row, sets)])
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{text}\n\n{group.setting.sentence}. {_verdict(group, sets)}"
+
+
+def _figure(values: Sequence[float]) -> str:
+    """Mean ± standard deviation, of one value the value."""
+    return f"{np.mean(values):.1f}" + (f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else "")
+
+
+def _missed(row: Row, sets: Sequence[str]) -> str:
+    """How many images with a polyp have none found, of all seeds and sets."""
+    every = [one.scores[name] for one in row.results for name in sets]
+    return f"{sum(map(missed, every))} of {sum(len(one.ids) for one in every)}"
+
+
+def _verdict(group: Group, sets: Sequence[str]) -> str:
+    """Say on which sets ours differs from each other row by the paired test."""
+    [main, *_] = studies([group], OURS)[0]
+    tests = pairwise_tests(main, sets)
+    found = [
+        f"{one.other} on {one.dataset} ({100 * one.difference.mean:+.1f})" for one in tests if one.corrected < LEVEL
+    ]
+    told = "; ".join(found) if found else "none"
+    by = f"Wilcoxon's test paired by image, Holm's correction over {len(tests)} tests"
+    return f"Significant differences of {OURS} ({by}): {told}."
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Keep runs, or write the tables of the page."""
+    if arguments and (len(arguments) != 3 or arguments[0] != "keep"):
+        print(__doc__, file=sys.stderr)
+        return 2
+    if arguments:
+        print(f"{keep(Path(arguments[1]), arguments[2])} runs kept in results/runs/{arguments[2]}")
+    else:
+        write_text(PAGE, render(PAGE.read_text(encoding="utf-8")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""The tables of the results page are those of the runs that are kept, and a run is kept without paths and weights."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fpgm.runs.folder import find_runs
+from tests.report.making import bars, write_run
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+@pytest.fixture
+def results() -> ModuleType:
+    """Return results/__main__.py."""
+    spec = importlib.util.spec_from_file_location("results", RESULTS / "__main__.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_the_tables_of_the_runs(results: ModuleType) -> None:
+    page = results.PAGE.read_text(encoding="utf-8")
+    assert results.render(page) == page, "run `make results`"
+    shown = {name for _, name, _ in results.BLOCK.findall(page)}
+    assert shown == {folder.name for folder in results.RUNS.iterdir()}
+    assert shown == {plan.stem for plan in (RESULTS / "plans").iterdir()}
+
+
+def test_no_run_tells_where_it_was_computed(results: ModuleType) -> None:
+    for run in find_runs([results.RUNS]):
+        assert not any(text in (run / "config.yaml").read_text() for text in ("store: /", "home", "tmp")), run
+
+
+def test_runs_are_kept_without_weights_and_make_a_table(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "RUNS", tmp_path / "kept")
+    truth = {"Kvasir-SEG": bars(8, 8), "CVC-300": bars(8)}
+    for seed, found in enumerate(([8, 4], [8, 8])):
+        for method, steps in (("supervised", 300), ("fpgm_teacher", 100)):
+            scores = {"Kvasir-SEG": bars(*found), "CVC-300": bars(0 if method == "supervised" else 8)}
+            run = tmp_path / "out" / method / str(seed)
+            write_run(run, scores, truth, method=method, iterations=steps, seed=seed)
+            (run / "model" / "model.safetensors").write_bytes(b"")
+    (tmp_path / "out" / "unfinished").mkdir()
+    (tmp_path / "out" / "unfinished" / "config.yaml").write_text("method: supervised")
+    assert results.keep(tmp_path / "out", "some") == 4
+    kept = [file for file in (tmp_path / "kept").rglob("*") if file.is_file()]
+    assert kept and not any(file.suffix == ".safetensors" for file in kept)
+    head, _, *lines = results.tables("some").splitlines()
+    assert head == "|  | steps | seeds | Kvasir | CVC-300 | mean | missed |"
+    # two bars of 8 and one of 4: Dice 1 and 2 / 3
+    assert lines[:2] == [
+        "| supervised | 300 | 2 | 91.7 ± 11.8 | 0.0 ± 0.0 | 45.8 ± 5.9 | 2 of 6 |",
+        "| FPGM with a teacher | 100 | 2 | 91.7 ± 11.8 | 100.0 ± 0.0 | 95.8 ± 5.9 | 0 of 6 |",
+    ]
+    assert "Significant differences of fpgm_teacher" in lines[-1] and lines[-1].endswith("over 2 tests): none.")
