@@ -9,6 +9,9 @@ from torch import Tensor
 
 from fpgm.spectrum import FrequencyPrior, SpectralAlignment, edge_mask, generic_profile, to_grey
 
+# pixels and images of a batch
+SIZES = ((64, 2), (64, 8), (64, 32), (128, 2), (128, 8), (128, 32), (256, 2), (512, 2), (512, 8), (1024, 2))
+
 
 def bare_pair(image: Tensor) -> Tensor:
     """Transform there and back: the floor."""
@@ -86,6 +89,15 @@ def bench_alignment(image: Tensor, prior: Tensor, gamma: float) -> None:
     compare("alignment", "peak extra memory", extra, image.nbytes / 2**20, "the input", target=4, unit="MB")
 
 
+def bench_size(image: Tensor) -> None:
+    """Compare the forward pass with its floor alone."""
+    align = SpectralAlignment(generic_profile(image.shape[-1] // 2), 0.05)
+    rounds = max(10, min(300, 2**23 // image.numel()))
+    seconds = take_turns({"pair": lambda: bare_pair(image), "ours": lambda: align(image)}, rounds=rounds)
+    what = "SpectralAlignment of " + "×".join(map(str, image.shape))
+    compare("alignment", what, seconds["ours"], seconds["pair"], "bare rfft2 + irfft2", target=2)
+
+
 def bench_prior(image: Tensor) -> None:
     """Compare a prior update with the transform and the filter in it."""
     mask = torch.zeros(len(image), *image.shape[-2:], dtype=torch.long)
@@ -108,6 +120,8 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     image = torch.rand(8, 3, 256, 256, generator=generator)
     bench_alignment(image, generic_profile(128), 0.05)
+    for size, count in SIZES:
+        bench_size(torch.rand(count, 3, size, size, generator=generator))
     bench_prior(image)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
 
 import torch
@@ -116,7 +117,8 @@ def align(
     profile = radial_profile(own, width)
     prior = shape(_check_prior(prior_profile.to(profile), bins(height, width)))
     total = _check_energy(energy(profile))
-    perturbed = rescale(interpolate(shape(profile), prior, gamma), total)
+    # Eq. 8 to 10 in one: E ((1 - gamma) own / E + gamma prior) = (1 - gamma) own + gamma E prior
+    perturbed = interpolate(profile, rescale(prior, total), gamma)
     overwrite = not perturbed.requires_grad
     if reconstruction == "radial":
         target = broadcast(perturbed, height, width, half=True)
@@ -217,8 +219,7 @@ def _check_prior(profile: Tensor, count: int) -> Tensor:
     """Return the prior on ``count`` radii, refusing what cannot be a profile."""
     if profile.ndim != 1 or len(profile) < 4:
         raise ValueError(f"expected a prior profile of shape (R,) with R >= 4, got {tuple(profile.shape)}")
-    values = profile.detach()
-    if not torch.compiler.is_compiling() and not (bool((values >= 0).all()) and 0 < float(values.sum()) < torch.inf):
+    if not torch.compiler.is_compiling() and not _is_profile(profile.detach()):
         raise ValueError(
             "expected a prior profile of finite amplitudes >= 0 with a positive sum; "
             "learn it with FrequencyPrior.update or take generic_profile(R)"
@@ -226,9 +227,15 @@ def _check_prior(profile: Tensor, count: int) -> Tensor:
     return resample(profile, count)
 
 
+def _is_profile(profile: Tensor) -> bool:
+    """Whether all amplitudes are finite and at least 0, and their sum is above 0 and finite; NaN is none of these."""
+    low, high = map(float, torch.aminmax(profile))
+    return low >= 0 and 0 < high < torch.finfo(profile.dtype).max / len(profile)
+
+
 def _check_energy(total: Tensor) -> Tensor:
     """Refuse images with NaN or Inf: either reaches every frequency, so the energies show it."""
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(total).all()):
+    if not torch.compiler.is_compiling() and not math.isfinite(total.detach().sum()):
         bad = (~torch.isfinite(total).flatten(1).all(1)).nonzero().flatten().tolist()
         raise ValueError(f"images {bad} of the batch hold NaN or infinite values; mend or leave them out")
     return total

@@ -7,6 +7,7 @@ Planes are in the order of ``torch.fft``: the zero frequency at index (0, 0). A 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,8 +28,8 @@ def spectrum(image: Tensor) -> Tensor:
 
 def magnitude(plane: Tensor) -> Tensor:
     """Return ``|plane|`` of a complex tensor; three times faster than ``abs``, which guards against overflow."""
-    real, imaginary = torch.view_as_real(plane).unbind(-1)
-    return (real * real).addcmul_(imaginary, imaginary).sqrt_()
+    real, imaginary = torch.view_as_real(plane).square().unbind(-1)
+    return (real + imaginary).sqrt_()
 
 
 def amplitude(image: Tensor) -> Tensor:
@@ -57,22 +58,40 @@ def bins(height: int, width: int) -> int:
     return min(height, width) // 2
 
 
-def _rings(height: int, width: int, half: bool, device: torch.device) -> tuple[Tensor, Tensor]:
+class _Rings(NamedTuple):
+    """Tables of a plane of one size.
+
+    Attributes:
+        nearest: the ring of every frequency, the last one of the profile for all beyond it.
+        parts: the part of the sums that every frequency is added to: its ring, R for all beyond the profile. In a half
+            plane R + 1 and on are the rings of frequencies without a mirror image.
+        sizes: how many frequencies of the whole plane each ring has.
+    """
+
+    nearest: Tensor
+    parts: Tensor
+    sizes: Tensor
+
+
+def _rings(height: int, width: int, half: bool, device: torch.device) -> _Rings:
     """Return ``_make_rings`` from a cache; a graph being compiled cannot use the cache and makes its own."""
     make = _make_rings.__wrapped__ if torch.compiler.is_compiling() else _make_rings
     return make(height, width, half, device)
 
 
 @lru_cache(maxsize=32)
-def _make_rings(height: int, width: int, half: bool, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the ring of every frequency, R standing for all beyond the profile, and the size of each ring."""
+def _make_rings(height: int, width: int, half: bool, device: torch.device) -> _Rings:
     count = bins(height, width)
     with torch.inference_mode(False):  # a table made in inference mode could not serve in training
-        full = radius_grid(height, width, device=device).long().clamp_(max=count).flatten()
-        sizes = torch.bincount(full, minlength=count + 1)[:count]
-        if half:
-            full = radius_grid(height, width, half=True, device=device).long().clamp_(max=count).flatten()
-    return full, sizes
+        whole = radius_grid(height, width, device=device).long().clamp_(max=count)
+        sizes = torch.bincount(whole.flatten(), minlength=count + 1)[:count]
+        rings = radius_grid(height, width, half=half, device=device).long().clamp_(max=count)
+        parts = rings.clone()
+        if half:  # a column stands for its mirror image too, but for the first and, if W is even, the last
+            parts[:, 0] += count + 1
+            if width % 2 == 0:
+                parts[:, -1] += count + 1
+        return _Rings(rings.clamp(max=count - 1).flatten(), parts.flatten(), sizes)
 
 
 def radial_profile(amplitude: Tensor, width: int | None = None) -> Tensor:
@@ -90,14 +109,13 @@ def radial_profile(amplitude: Tensor, width: int | None = None) -> Tensor:
         raise ValueError(f"expected {width // 2 + 1} columns in the half plane of width {width}, got {columns}")
     width = width if width is not None else columns
     check_size(height, width)
-    rings, sizes = _rings(height, width, half, amplitude.device)
-    flat = amplitude.reshape(-1, height * columns)
-    total = flat.new_zeros(flat.shape[0], len(sizes) + 1).index_add_(1, rings, flat)
-    if half:  # every column stands for its mirror image too, but for the first and, if W is even, the last
-        once = slice(None, None, columns - 1) if width % 2 == 0 else slice(0, 1)
-        unpaired = flat.view(-1, height, columns)[..., once].flatten(1)
-        total = total.mul_(2).index_add_(1, rings.view(height, columns)[:, once].flatten(), unpaired, alpha=-1)
-    return (total[:, :-1] / sizes).view(*amplitude.shape[:-2], len(sizes))
+    rings = _rings(height, width, half, amplitude.device)
+    flat, count = amplitude.reshape(-1, height * columns), len(rings.sizes)
+    sums = flat.new_zeros(len(flat), (2 if half else 1) * (count + 1)).index_add_(1, rings.parts, flat)
+    total = sums[:, :count]
+    if half:
+        total = torch.add(sums[:, count + 1 : -1], total, alpha=2)
+    return (total / rings.sizes).view(*amplitude.shape[:-2], count)
 
 
 def broadcast(profile: Tensor, height: int, width: int, *, half: bool = False) -> Tensor:
@@ -112,9 +130,7 @@ def broadcast(profile: Tensor, height: int, width: int, *, half: bool = False) -
             f"a profile of {profile.shape[-1]} radii does not fit {height}x{width} images, which have {count}; "
             "use resample(profile, bins) first"
         )
-    rings, _ = _rings(height, width, half, profile.device)
-    flat = profile.reshape(-1, count)
-    plane = torch.cat([flat, flat[:, -1:]], 1).index_select(1, rings)
+    plane = profile.reshape(-1, count).index_select(1, _rings(height, width, half, profile.device).nearest)
     return plane.view(*profile.shape[:-1], height, -1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
@@ -88,6 +89,15 @@ def _load_optimizers(players: dict[str, Optimizer], entries: dict[str, Any], cou
         _check_states(owner, player, states.get(owner, {}), counts.get(owner))
         groups = player.state_dict()["param_groups"]
         player.load_state_dict({"state": states.get(owner, {}), "param_groups": groups})
+        _order_as_weights(player)
+
+
+def _order_as_weights(player: Optimizer) -> None:
+    """Give moments the memory order of their weights: a fused step on a CPU pairs them by their place in memory."""
+    for parameter, state in player.state.items():
+        for name, value in state.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                state[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
 def _check_states(owner: str, player: Optimizer, states: dict[int, dict[str, Any]], count: int | None) -> None:

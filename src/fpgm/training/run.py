@@ -244,7 +244,7 @@ def make_optimizer(method: Method, settings: OptimizerConfig) -> Optimizer:
     common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
     if settings.name == "sgd":
         return SGD(method.parameter_groups(), momentum=settings.momentum, **common)
-    return AdamW(method.parameter_groups(), **common)
+    return AdamW(method.parameter_groups(), fused=True, **common)
 
 
 def _trainer(fabric: Fabric, config: RunConfig, method: Method, optimizer: Optimizer, folder: Path) -> Trainer:
