@@ -61,6 +61,7 @@ def test_ffmpeg_is_told_which_formats_it_may_open(fake: Path) -> None:
         ("10", "6 4 1000001", "has over 1,000,000 frames"),
         ("10", "0 4 1", "no frame can be decoded"),
         ("", "6 4 3", "no frames of 3 can be decoded"),
+        ("", "6 4 0", "no frame can be decoded: it is damaged"),
         ("10 20 30 40 50 60 70 80", "6 4 9", "8 frames of 9 can be decoded"),
     ],
 )

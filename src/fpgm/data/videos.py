@@ -177,6 +177,8 @@ def _decode(film: Any, stream: Any, base: Fraction, rate: Fraction, most: int, a
             allow(_KEPT_FRAMES * frame.width * frame.height)
             yield VideoFrame(_upright(frame), last)
     promised = stream.frames if PurePath(film.name).suffix.casefold() in COUNTED else count + broken
+    if max(count, promised) == 0:
+        raise Refused("unreadable", _UNREADABLE)
     if count == 0 or count < LEAST_SHARE * promised:
         raise Refused("truncated", f"{count or 'no'} frame{'s' * (count != 1)} of {promised:,} can be decoded")
 

@@ -8,9 +8,8 @@ from typing import Any
 from fpgm.report.reading.groups import Group, Row, rank
 from fpgm.report.reading.paper import DATASETS, METHODS
 from fpgm.report.tables.formats import Cell, Line, Table
-from fpgm.report.tables.score_table import ABSENT, dice_summary, interval
+from fpgm.report.tables.score_table import ABSENT, INTERVALS, dice_summary, interval
 from fpgm.runs.scores import Scores
-from fpgm.runs.summary import INTERVAL
 
 _NAMES = {
     "labeled": "labelled",
@@ -20,8 +19,8 @@ _NAMES = {
 }  # of the settings that groups differ in
 OTHER = "*"
 READING = (
-    f"Dice in percent, mean over the images and in brackets the {INTERVAL}. Of several seeds, an image counts with its "
-    "mean over them.",
+    "Dice in percent, mean over the images.",
+    INTERVALS,
     f"`{OTHER}`: scored on other images of the set than the first row that has it, for instance by another split; "
     "such figures are not to be compared.",
 )

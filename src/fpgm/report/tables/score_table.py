@@ -14,7 +14,7 @@ from fpgm.report.reading.paper import CAUTION, DATASETS, SIZE, UNSEEN, paper_fig
 from fpgm.report.reading.studies import Entry, Study
 from fpgm.report.tables.formats import Cell, Line, Table, bracketed, join
 from fpgm.runs.scores import METRICS, Scores, false_alarms, missed
-from fpgm.runs.summary import INTERVAL, Summary, summarise
+from fpgm.runs.summary import Summary, summarise
 
 NOTICE = (
     "These are phantom images, drawn by the program. The figures show that everything works together and how methods "
@@ -24,8 +24,9 @@ NAMES = {"dice": "Dice ↑", "jaccard": "Jaccard ↑", "hd95": "HD95 ↓", "asd"
 RULES = {"penalise": "", "released": "released_"}  # way of scoring -> prefix of its columns
 CHOICE = "Weights were chosen by Dice on the validation images; the images scored here chose nothing."
 INTERVALS = (
-    f"`[a, b]` with a Dice is the {INTERVAL}. Of several seeds, an image counts with its mean over them, so that the "
-    "interval speaks of these trained networks."
+    "`[a, b]` with a Dice is the bootstrap 95 % interval of its mean, over patients or videos where these are known, "
+    "else over images. Of several seeds, an image counts with its mean over them, so that the interval speaks of these "
+    "trained networks."
 )
 READING = (
     "Dice and Jaccard are in percent. HD95, the 95th percentile of the surface distances of both directions together, "
