@@ -96,7 +96,7 @@ COMMAND_LINE = {
     "leaderboard": "entries --data --out --json",
     "analyze signature": "--data --out --datasets --count --seed --json",
     "analyze specificity": "--data --out --datasets --split --count --seed --json",
-    "report": "runs --out",
+    "report": "runs --out --reference --any-iterations",
 }
 SETTINGS = {
     "data": "store split labeled batch_labeled batch_unlabeled weak geometry scale aspect rotation shift "

@@ -86,11 +86,12 @@ def predict(
 
 
 def _show(summary: Summary, out: Path) -> None:
-    from fpgm.data.names import printable
+    from fpgm.data.names import plural, printable
 
     output = console()
     before = f", {summary.kept} were there already" if summary.kept else ""
-    text = f"{summary.done} files predicted{before}: {summary.polyps} polyps in {summary.pictures} images; see {out}"
+    found = f"{plural(summary.polyps, 'polyp')} in {plural(summary.pictures, 'image')}"
+    text = f"{plural(summary.done, 'file')} predicted{before}: {found}; see {out}"
     output.print(text, highlight=False, soft_wrap=True, markup=False)
     for film in summary.films:
         output.print(film.describe(), highlight=False, soft_wrap=True, markup=False)

@@ -63,7 +63,14 @@ class Video(NamedTuple):
 
 
 def open_video(path: Path) -> Video:
-    """Open a film; raise ``Refused``, here or at a frame, if it is damaged, too large, too costly, or without PyAV."""
+    """Open a film; raise ``Refused``, here or at a frame, if it is damaged, too large, too costly, or without PyAV.
+
+    Example::
+
+        video = open_video(Path("film.mp4"))
+        for frame in video.frames:
+            print(float(frame.ticks * video.time_base), frame.picture.size)
+    """
     _check_file(path)
     messages = answers({"kind": "video", "path": os.path.abspath(path), "most": MAX_PIXELS}, b"")  # noqa: PTH100 (links stay)
     facts, _ = next(messages)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from fpgm.data.names import plural
 from fpgm.files import write_text
 from fpgm.report.pages.html import TABLES, document, figure, gallery
 from fpgm.report.plots.curves import POINTS, curves_figure, gamma_figure
@@ -18,7 +19,7 @@ from fpgm.report.reading.paper import CAUTION, SHARES
 from fpgm.report.reading.studies import REFERENCE, Study, studies
 from fpgm.report.tables.detection import READING as DETECTION
 from fpgm.report.tables.detection import detection_table
-from fpgm.report.tables.formats import Cell, Line, Table, html, join, plural, prose, texts
+from fpgm.report.tables.formats import Cell, Line, Table, html, join, prose, texts
 from fpgm.report.tables.hospitals import READING as HOSPITALS
 from fpgm.report.tables.hospitals import HospitalStudy, hospital_significance, hospital_studies, hospital_table
 from fpgm.report.tables.overview import READING as OVERVIEW

@@ -143,11 +143,6 @@ def prose(text: str) -> str:
     )
 
 
-def plural(count: int, noun: str) -> str:
-    """Write a number with its noun: 1 row, 2 rows."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
 def bracketed(low: float, high: float) -> str:
     """Write a 95 % interval of percents; nothing where there is none."""
     return "" if math.isnan(low) else f"[{low:.1f}, {high:.1f}]"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fpgm.data.names import printable
+from fpgm.data.names import plural, printable
 from fpgm.data.videos import Video, VideoFrame, open_video
 from fpgm.serving.films import FilmWriter, write_film
 from fpgm.serving.pictures import Kind, overlay, place
@@ -39,7 +39,7 @@ class FilmDone:
         """Return a sentence about it, with its speed."""
         name, speed = printable(self.path.name), self.frames / max(self.seconds, 1e-9)
         sound = f"; without sound: {self.lost_sound}" if self.lost_sound else ""
-        return f"{name}: {self.frames:,} frames, {speed:.1f} frames per second{sound}"
+        return f"{name}: {plural(self.frames, 'frame')}, {speed:.1f} frames per second{sound}"
 
 
 class FoundFrame(NamedTuple):
