@@ -29,8 +29,9 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+TIMES ?= 1
 bench: $(READY)
-	$(BIN)/python benchmarks
+	TIMES=$(TIMES) $(BIN)/python benchmarks
 
 # The tables of docs/results.md, from the files of results/runs; nothing is trained.
 results: $(READY)

@@ -24,7 +24,8 @@ class Row:
     """What ours costs beside another: both in seconds or, with the unit "MB", in MB.
 
     A unit such as "images/s" shows one over the seconds. ``target`` is the most the ratio may be, or with ``fast``,
-    which turns the ratio round, the least; ``limit`` is the most that ours may cost, whatever the other does.
+    which turns the ratio round, the least; ``limit`` is the most that ours may cost, whatever the other does. A row of
+    a ``curve`` is drawn on the page, ``at`` this place of its axis.
     """
 
     part: str
@@ -36,6 +37,8 @@ class Row:
     unit: str = "s"
     fast: bool = False
     limit: float | None = None
+    curve: str = ""
+    at: float = 0.0
 
     @property
     def ratio(self) -> float:

@@ -1,9 +1,9 @@
-"""Our results: the files of evaluated runs, and the tables of docs/results.md made of them without any training.
+"""Our results: the files of evaluated runs, and the tables of docs/results.md and README.md made of them.
 
-    python results                  # make results: write the tables of the page anew
+    python results                  # make results: write the tables of the pages anew; nothing is trained
     python results keep OUT NAME    # keep the files of the runs below OUT as results/runs/NAME
 
-A table of the page stands between ``<!-- results: NAME -->`` and ``<!-- end of results -->``. Its runs are those of
+A table stands between ``<!-- results: NAME -->``, or ``NAME short``, and ``<!-- end of results -->``. Its runs are in
 results/runs/NAME, computed by ``fpgm reproduce --plan results/plans/NAME.yaml``.
 """
 
@@ -32,8 +32,9 @@ from fpgm.runs.scores import missed
 
 RUNS = Path(__file__).parent / "runs"
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+PAGES = (PAGE, Path(__file__).parents[1] / "README.md")
 OURS = "fpgm_teacher"  # the others are tested against it
-BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", re.S)
+BLOCK = re.compile(r"(<!-- results: ([\w-]+)( short)? -->\n).*?(<!-- end of results -->)", re.S)
 KEPT = ("config.yaml", "metrics.csv", "cell.json", "model/model.json", "evaluation/*.csv", "evaluation/*.json")
 
 
@@ -54,14 +55,19 @@ def keep(out: Path, name: str) -> int:
 
 def render(page: str) -> str:
     """Return the text of the page with its tables made anew."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{tables(found[2])}\n{found[3]}", page)
+    return BLOCK.sub(lambda found: f"{found[1]}\n{tables(found[2], short=bool(found[3]))}\n{found[4]}", page)
 
 
-def tables(name: str) -> str:
-    """Return the tables of some runs as Markdown: one of each split, or one over all hospitals."""
+def tables(name: str, *, short: bool = False) -> str:
+    """Return the tables of some runs as Markdown: one of each split, or one over all hospitals.
+
+    Args:
+        name: name of the runs.
+        short: leave out what stands below the tables.
+    """
     groups = grouped([read_result(run) for run in find_runs([RUNS / name])], any_iterations=True)
     folds = [group for group in groups if group.left_out]
-    made = [score_table(group) for group in groups if not group.left_out]
+    made = [score_table(group, short=short) for group in groups if not group.left_out]
     for study in hospital_studies(folds, studies(folds, OURS)):
         made += [bare(table) for table in (hospital_table(study), hospital_significance(study)) if table]
     return "\n\n".join(made) + "\n"
@@ -72,7 +78,7 @@ def bare(table: Table) -> str:
     return markdown(replace(table, reading=())).partition("\n\n")[2].strip()
 
 
-def score_table(group: Group) -> str:
+def score_table(group: Group, *, short: bool) -> str:
     """Return Dice by set as mean ± standard deviation over seeds, its mean over sets, missed polyps, and the tests."""
     sets = [*group.datasets(unseen=False), *group.datasets(unseen=True)]
     head = ["", "steps", "seeds", *(DATASETS.get(name, name) for name in sets), "mean", "missed"]
@@ -86,7 +92,7 @@ def score_table(group: Group) -> str:
         name = re.sub(r"(, )?train\.iterations=\d+", "", label).replace(" ()", "")
         lines.append([name, steps, str(len(row.seeds)), *cells, _missed(row, sets)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{text}\n\n{group.setting.sentence}. {_verdict(group, sets)}"
+    return text if short else f"{text}\n\n{group.setting.sentence}. {_verdict(group, sets)}"
 
 
 def _figure(values: Sequence[float]) -> str:
@@ -120,7 +126,8 @@ def main(arguments: Sequence[str]) -> int:
     if arguments:
         print(f"{keep(Path(arguments[1]), arguments[2])} runs kept in results/runs/{arguments[2]}")
     else:
-        write_text(PAGE, render(PAGE.read_text(encoding="utf-8")))
+        for page in PAGES:
+            write_text(page, render(page.read_text(encoding="utf-8")))
     return 0
 
 

@@ -26,6 +26,7 @@ import uvicorn
 import yaml
 from PIL import Image
 
+import fpgm as package
 from fpgm import config
 from fpgm.cli import demo, main
 from fpgm.data.synthetic import phantom
@@ -97,6 +98,8 @@ def small() -> Iterator[None]:
         patch.setattr(os, "cpu_count", lambda: 1)
         shrink_demo(patch)
         compute_here(patch)
+        train = package.train
+        patch.setattr(package, "train", lambda *given, **more: train(*given, **more | {"iterations": 2}))
         patch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
         for key, preset in config.PRESETS.items():
             patch.setitem(config.PRESETS, key, functools.partial(tiny, preset))

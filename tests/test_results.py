@@ -25,9 +25,10 @@ def results() -> ModuleType:
 
 
 def test_the_page_has_the_tables_of_the_runs(results: ModuleType) -> None:
-    page = results.PAGE.read_text(encoding="utf-8")
-    assert results.render(page) == page, "run `make results`"
-    shown = {name for _, name, _ in results.BLOCK.findall(page)}
+    for page in results.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert results.render(text) == text, f"{page.name}: run `make results`"
+    shown = {name for _, name, *_ in results.BLOCK.findall(results.PAGE.read_text(encoding="utf-8"))}
     assert shown == {folder.name for folder in results.RUNS.iterdir()}
     assert shown == {plan.stem for plan in (RESULTS / "plans").iterdir()}
 
