@@ -25,7 +25,7 @@ class Stage:
         start: weights it starts from: the last; or the best by validation of the stage before, with the state of the
             main optimiser at that time. Then the search for the best begins anew.
 
-    Example:
+    Examples:
         >>> [Stage("pretrain", share=0.2), Stage("self-train", share=0.8, start="best")][1].start
         'best'
     """
@@ -45,7 +45,7 @@ class Step:
         stage: name of the stage.
         generator: random generator of this step, on the CPU; a function of seed, index and rank.
 
-    Example:
+    Examples:
         >>> step = Step(index=50, total=200, stage="train", generator=torch.Generator().manual_seed(0))
         >>> step.index / step.total
         0.25
@@ -74,7 +74,7 @@ class Method(nn.Module, abc.ABC):
         gradient_clip: largest norm of the main optimiser's gradient; None for no limit.
         notes: figures of the last step by name, for the log alone.
 
-    Example:
+    Examples:
         >>> class Mine(Method):
         ...     def __init__(self, net):
         ...         super().__init__()

@@ -122,7 +122,7 @@ class LiteUNet(Backbone):
     Args:
         classes: K.
 
-    Example:
+    Examples:
         >>> import torch
         >>> LiteUNet()(torch.rand(2, 3, 64, 64)).shape
         torch.Size([2, 2, 64, 64])

@@ -31,7 +31,7 @@ class Backbone(nn.Module, abc.ABC):
         multiple: number that the sides of an image must be divisible by.
         pretrained: whether `load_pretrained` was called.
 
-    Example:
+    Examples:
         >>> net = UNet(channels=[4, 8, 8, 16, 16])
         >>> isinstance(net, Backbone), [features.shape[1] for features in net.encode(torch.rand(2, 3, 64, 64))]
         (True, [4, 8, 8, 16, 16])
@@ -147,7 +147,7 @@ class Decoder(nn.Module):
     Attributes:
         head: the last 3 × 3 convolution, from the finest map to the output.
 
-    Example:
+    Examples:
         >>> net = UNet(channels=[4, 8, 8, 16, 16])
         >>> second = Decoder(3, net.channels, net.norm)
         >>> second(net.encode(torch.rand(2, 3, 64, 64))).shape
@@ -187,7 +187,7 @@ class UNet(Backbone):
         norm: "batch", the paper's; "instance", each map by its own mean and variance, so that no image depends on the
             others of its batch; or "mixed", instance norm on the two finest levels and batch norm on the others.
 
-    Example:
+    Examples:
         >>> UNet()(torch.rand(2, 3, 64, 64)).shape
         torch.Size([2, 2, 64, 64])
     """

@@ -34,7 +34,7 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
         **kwargs: further arguments of the network, for example backbone="efficientnet-b0" for
             "monai:FlexibleUNet".
 
-    Example:
+    Examples:
         >>> net = build("unet", channels=[4, 8, 8, 16, 16], dropout=0.0)
         >>> net.channels
         (4, 8, 8, 16, 16)

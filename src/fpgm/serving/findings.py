@@ -32,7 +32,7 @@ class Finding(NamedTuple):
         box: left, top, width and height in pixels.
         disagreement: mean disagreement of a combined model's members over its pixels; None of a single model.
 
-    Example:
+    Examples:
         >>> Finding(area=120, confidence=0.9, box=(4, 8, 12, 10)).box
         (4, 8, 12, 10)
     """
@@ -51,7 +51,7 @@ def describe(mask: Mask, probability: Plane, disagreement: Plane | None = None) 
         probability: foreground probabilities.
         disagreement: where the members of a combined model disagree (H, W), if it is one.
 
-    Example:
+    Examples:
         >>> mask = np.zeros((32, 32), bool)
         >>> mask[4:8, 10:20] = True
         >>> [found] = describe(mask, np.where(mask, 0.75, 0.1).astype(np.float32))

@@ -106,7 +106,7 @@ def align(
     Returns:
         (B, C, H, W) in the dtype of ``image`` (computed in float32 at least).
 
-    Example:
+    Examples:
         >>> image = torch.rand(2, 3, 64, 64)
         >>> view = align(image, torch.linspace(1, 0, 32), gamma=0.1, reconstruction="ratio")
         >>> view.shape, torch.equal(align(image, torch.linspace(1, 0, 32), gamma=0), image)
@@ -148,7 +148,7 @@ class SpectralAlignment(nn.Module):
         reconstruction: ``"radial"`` (the paper) or ``"ratio"``.
         clamp: clamp the result to [0, 1].
 
-    Example:
+    Examples:
         >>> transform = SpectralAlignment(torch.linspace(1, 0, 32), gamma=(0.0, 0.2), clamp=True)
         >>> view = transform(torch.rand(2, 3, 64, 64), torch.Generator().manual_seed(0))
         >>> view.shape

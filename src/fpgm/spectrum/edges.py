@@ -17,7 +17,7 @@ def to_grey(image: Tensor) -> Tensor:
     Shape:
         image: (B, C, H, W), C = 1 (taken as it is) or 3 (RGB). Returns (B, H, W).
 
-    Example:
+    Examples:
         >>> to_grey(torch.tensor([1.0, 0.0, 0.0]).view(1, 3, 1, 1).expand(1, 3, 8, 8))[0, 0, 0]
         tensor(0.2990)
     """
@@ -34,7 +34,7 @@ def gradient(mask: Tensor) -> Tensor:
     Shape:
         mask: (B, H, W) with values in [0, 1]. Returns float (B, H, W).
 
-    Example:
+    Examples:
         >>> mask = torch.zeros(1, 8, 8)
         >>> mask[:, :, 4:] = 1
         >>> gradient(mask)[0, 4]
@@ -55,7 +55,7 @@ def edge_mask(mask: Tensor) -> Tensor:
     Shape:
         mask: (B, H, W) or (B, 1, H, W), boolean or with values in [0, 1]. Returns bool (B, H, W).
 
-    Example:
+    Examples:
         >>> mask = torch.zeros(1, 16, 16)
         >>> mask[:, :, 8:12] = 1
         >>> edge_mask(mask)[0, 8].nonzero().flatten()
@@ -71,7 +71,7 @@ def edge_region(image: Tensor, mask: Tensor) -> Tensor:
     Shape:
         image: (B, C, H, W) in [0, 1]; mask: (B, H, W) or (B, 1, H, W). Returns (B, H, W).
 
-    Example:
+    Examples:
         >>> image, mask = torch.full((1, 3, 16, 16), 0.5), torch.zeros(1, 16, 16)
         >>> mask[:, :, :8] = 1
         >>> edge_region(image, mask)[0, 8, 5:11]

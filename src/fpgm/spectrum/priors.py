@@ -33,7 +33,7 @@ def edge_profiles(image: Tensor, mask: Tensor) -> Tensor:
     Shape:
         image: (B, C, H, W) in [0, 1]; mask: (B, H, W) or (B, 1, H, W). Returns (B, R); zeros for an empty mask.
 
-    Example:
+    Examples:
         >>> mask = torch.zeros(2, 64, 64)
         >>> mask[:, 20:40, 20:40] = 1
         >>> edge_profiles(torch.rand(2, 3, 64, 64), mask).shape
@@ -45,7 +45,7 @@ def edge_profiles(image: Tensor, mask: Tensor) -> Tensor:
 def generic_profile(count: int) -> Tensor:
     """Return the natural-image prior 1 / (r + 1) for r = 0 … count - 1.
 
-    Example:
+    Examples:
         >>> generic_profile(4)
         tensor([1.0000, 0.5000, 0.3333, 0.2500])
     """
@@ -63,7 +63,7 @@ def low_pass(image: Tensor, cutoff: float = 16) -> Tensor:
     Shape:
         image: (B, C, H, W). Returns (B, C, H, W) in the same dtype.
 
-    Example:
+    Examples:
         >>> image = torch.rand(1, 3, 64, 64)
         >>> torch.allclose(low_pass(image, 0), image.mean((2, 3), keepdim=True).expand_as(image))  # the mean is left
         True
@@ -80,7 +80,7 @@ def low_pass(image: Tensor, cutoff: float = 16) -> Tensor:
 def sum_over_ranks(values: Tensor) -> Tensor:
     """Return the sum of ``values`` over all ranks of ``torch.distributed``, or ``values`` where none is set up.
 
-    Example:
+    Examples:
         >>> sum_over_ranks(torch.tensor([1, 2]))  # a single process
         tensor([1, 2])
     """
@@ -100,7 +100,7 @@ class FrequencyPrior(nn.Module):
     All state is in buffers: ``profile`` (R,) (empty until the first update), ``size`` (H, W), and the counts
     ``updates``, ``samples`` and ``skipped`` (images with an empty mask, which do not change the prior).
 
-    Example:
+    Examples:
         >>> mask = torch.zeros(4, 64, 64)
         >>> mask[:, 20:40, 20:40] = 1
         >>> prior = FrequencyPrior()

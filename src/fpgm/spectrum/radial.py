@@ -38,7 +38,7 @@ def amplitude(image: Tensor) -> Tensor:
     Shape:
         image: (..., H, W). Returns (..., H, W // 2 + 1).
 
-    Example:
+    Examples:
         >>> amplitude(torch.ones(1, 8, 8))[0, 0]
         tensor([8., 0., 0., 0., 0.])
     """
@@ -51,7 +51,7 @@ def radius_grid(height: int, width: int, *, half: bool = False, device: torch.de
     Shape:
         Returns float64 (H, W), or (H, W // 2 + 1) for the half plane.
 
-    Example:
+    Examples:
         >>> radius_grid(4, 4, half=True)[:2]
         tensor([[0.0000, 1.0000, 2.0000],
                 [1.0000, 1.4142, 2.2361]], dtype=torch.float64)
@@ -112,7 +112,7 @@ def radial_profile(amplitude: Tensor, width: int | None = None) -> Tensor:
         amplitude: (..., H, W) in the order of ``fft2``; or (..., H, width // 2 + 1), the half plane of ``rfft2``, when
         ``width`` is given. Returns (..., R).
 
-    Example:
+    Examples:
         >>> radial_profile(amplitude(torch.ones(1, 8, 8)), width=8)
         tensor([[8., 0., 0., 0.]])
     """
@@ -137,7 +137,7 @@ def broadcast(profile: Tensor, height: int, width: int, *, half: bool = False) -
     Shape:
         profile: (..., R). Returns (..., H, W), or (..., H, W // 2 + 1) for the half plane.
 
-    Example:
+    Examples:
         >>> broadcast(torch.tensor([4.0, 3.0, 2.0, 1.0]), 8, 8)[0]  # beyond the last radius, the last value
         tensor([4., 3., 2., 1., 1., 1., 2., 3.])
     """
@@ -157,7 +157,7 @@ def resample(profile: Tensor, count: int) -> Tensor:
     Shape:
         profile: (..., R). Returns (..., count).
 
-    Example:
+    Examples:
         >>> resample(torch.tensor([4.0, 3.0, 2.0, 1.0]), 8)
         tensor([4.0000, 3.5000, 3.0000, 2.5000, 2.0000, 1.5000, 1.0000, 1.0000])
     """
@@ -176,7 +176,7 @@ def likeness(first: Tensor, second: Tensor) -> tuple[float, float]:
     Shape:
         first: (R,); second: (R',), resampled to the radii of the first.
 
-    Example:
+    Examples:
         >>> first = torch.tensor([4.0, 3.0, 2.0, 1.0])
         >>> likeness(first, 2 * first)  # the same shape
         (1.0, 0.0)
