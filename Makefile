@@ -38,6 +38,7 @@ results: $(READY)
 	$(BIN)/python results
 
 docs: $(READY)
+	$(BIN)/python .ci/gallery.py docs/gallery
 	$(BIN)/zensical build --clean --strict
 
 # torch goes first, so that nothing else can pull another build of it in.

@@ -97,6 +97,9 @@ def test_a_model_predicts_and_adapts(project: Project, tmp_path: Path) -> None:
     assert "20 frames" in repr(adapted) and "20.png" in repr(adapted)  # one of the 21 is no picture
     masks, planes = fpgm.load_predictor(adapted.model, device="cpu").predict([project.folder / "frames" / "0.png"])
     assert masks[0].shape == planes[0].shape == (64, 64)
+    found = fpgm.predict(adapted.model, project.folder / "frames", tmp_path / "found", save=["masks"], device="cpu")
+    assert found.summary.done == 20 and len(list((tmp_path / "found" / "masks").iterdir())) == 20
+    assert repr(found).splitlines()[2].split()[:4] == ["20", "0", "1", "20"] and "20.png" in repr(found)
 
 
 def test_mistakes_are_refused_with_the_sentences_of_the_commands(project: Project, tmp_path: Path) -> None:
@@ -128,7 +131,7 @@ print(sorted(heavy), sorted({"torch", "h5py"} & set(sys.modules)))
     assert done.stdout.strip() == "[] []", done.stderr
 
 
-@pytest.mark.parametrize("name", ["prepare", "split", "train", "evaluate", "adapt", "load_predictor"])
+@pytest.mark.parametrize("name", ["prepare", "split", "train", "evaluate", "predict", "adapt", "load_predictor"])
 def test_every_function_is_explained(name: str) -> None:
     function = getattr(fpgm, name)
     assert function.__doc__ and "Args:" in function.__doc__ and function.__annotations__["return"]

@@ -33,6 +33,7 @@ from fpgm.data.synthetic import phantom
 from fpgm.experiments import plan
 from fpgm.methods import METHODS
 from tests.conftest import compute_here, shrink_demo
+from tests.data.films import make_film
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -52,7 +53,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "how-to/evaluate.md": ("store", "run", "ward"),
     "how-to/report.md": ("store", "runs"),
     "how-to/reproduce.md": ("store",),
-    "how-to/predict.md": ("store", "run", "images"),
+    "how-to/predict.md": ("store", "run", "images", "film.mp4"),
     "how-to/label.md": ("store", "run", "images"),
     "how-to/adapt.md": ("store", "run", "images", "frames", "masks"),
     "how-to/export.md": ("run", "images"),
@@ -150,6 +151,8 @@ class Kit:
                 )
             elif thing == "frame.jpg":
                 Image.fromarray(phantom("phantom-c", 0, size=96).image).save(path)
+            elif thing == "film.mp4":
+                make_film(path, [0, 120, 240], sound="aac")
             else:
                 draw(self.folder, "frames", "masks", "phantom-a")
                 draw(self.folder, "more-frames", None, "phantom-b")

@@ -21,7 +21,7 @@ from fpgm.methods import METHODS, Method
 from fpgm.metrics import pair_metrics
 
 MODULES = {
-    "fpgm": "__version__ adapt evaluate load_predictor prepare split train",
+    "fpgm": "__version__ adapt evaluate load_predictor predict prepare split train",
     "fpgm.spectrum": "FrequencyPrior SpectralAlignment align amplitude broadcast edge_mask edge_profiles edge_region "
     "generic_profile gradient likeness low_pass radial_profile radius_grid resample sum_over_ranks to_grey",
     "fpgm.methods": "METHODS Method Stage Step",
@@ -35,6 +35,7 @@ ARGUMENTS = {
     "fpgm.train": "store * out method labeled split preset iterations seed base settings precision accelerator resume "
     "progress",
     "fpgm.evaluate": "run * store images masks name split datasets device workers",
+    "fpgm.predict": "model images out * save threshold average keep_largest min_area smoothing device",
     "fpgm.adapt": "model frames out * masks own count device",
     "fpgm.load_predictor": "path * device threshold average keep_largest min_area precision",
     "fpgm.serving.predictor.Predictor.predict": "self images",
@@ -83,7 +84,7 @@ COMMAND_LINE = {
     "combine": "runs --out --data --device",
     "evaluate": "run --data --images --masks --name --split --datasets --device --workers --json",
     "predict": "model images --out --threshold --average --keep-largest --min-area --save "
-    "--annotations --device --precision --batch-size",
+    "--annotations --smoothing --device --precision --batch-size",
     "adapt": "run frames --out --masks --own --count --device --batch-size --json",
     "suggest": "path --out --count --model --images --device --json",
     "export": "model --format --out --int8 --images --engine --json",
@@ -95,7 +96,7 @@ COMMAND_LINE = {
     "leaderboard": "entries --data --out --json",
     "analyze signature": "--data --out --datasets --count --seed --json",
     "analyze specificity": "--data --out --datasets --split --count --seed --json",
-    "report": "runs --out",
+    "report": "runs --out --reference --any-iterations",
 }
 SETTINGS = {
     "data": "store split labeled batch_labeled batch_unlabeled weak geometry scale aspect rotation shift "

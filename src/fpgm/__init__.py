@@ -1,6 +1,6 @@
 """FPGM: semi-supervised segmentation guided by the frequency signature of lesion edges.
 
-For notebooks and programs: `prepare`, `split`, `train`, `evaluate`, `load_predictor` and `adapt`.
+For notebooks and programs: `prepare`, `split`, `train`, `evaluate`, `predict`, `load_predictor` and `adapt`.
 """
 
 from importlib import import_module
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from fpgm._version import __version__
 
 if TYPE_CHECKING:
-    from fpgm.api import adapt, evaluate, prepare, split, train
+    from fpgm.api import adapt, evaluate, predict, prepare, split, train
     from fpgm.serving.predictor import load_predictor
 
-__all__ = ["__version__", "adapt", "evaluate", "load_predictor", "prepare", "split", "train"]
+__all__ = ["__version__", "adapt", "evaluate", "load_predictor", "predict", "prepare", "split", "train"]
 
-_HOMES = dict.fromkeys(("adapt", "evaluate", "prepare", "split", "train"), "fpgm.api")
+_HOMES = dict.fromkeys(("adapt", "evaluate", "predict", "prepare", "split", "train"), "fpgm.api")
 _HOMES["load_predictor"] = "fpgm.serving.predictor"
 
 

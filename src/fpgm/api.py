@@ -1,4 +1,4 @@
-"""The commands as functions, for notebooks and programs: `fpgm.prepare`, `split`, `train`, `evaluate`, `adapt`.
+"""The commands as functions, for notebooks and programs: `fpgm.prepare`, `fpgm.train`, `fpgm.predict` and others.
 
 Paths are texts or `Path`s. What cannot be done is refused by a `ValueError` or `OSError` with the sentence that the
 command line shows. Results show themselves as tables, see `fpgm.notebook`.
@@ -11,15 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fpgm.notebook import AdaptedModel, Divided, Evaluated, Prepared, Trained
+from fpgm.notebook import AdaptedModel, Divided, Evaluated, Predictions, Prepared, Trained
 
 if TYPE_CHECKING:
     from fpgm.config import Preset
     from fpgm.data.splits.protocols import Protocol
+    from fpgm.serving.pictures import Kind
 
 PathLike = str | os.PathLike[str]
 
-__all__ = ["adapt", "evaluate", "prepare", "split", "train"]
+__all__ = ["adapt", "evaluate", "predict", "prepare", "split", "train"]
 
 
 def prepare(
@@ -249,6 +250,53 @@ def evaluate(
         workers=workers,
     )
     return Evaluated(place, read_result(place))
+
+
+def predict(
+    model: PathLike,
+    images: PathLike | Sequence[PathLike],
+    out: PathLike,
+    *,
+    save: Sequence[Kind] | None = None,
+    threshold: float = 0.5,
+    average: bool = False,
+    keep_largest: bool = False,
+    min_area: int | None = None,
+    smoothing: float = 0.0,
+    device: str = "auto",
+) -> Predictions:
+    """Find polyps in files, folders and films, and write the results to a folder; as `fpgm predict`.
+
+    `fpgm.load_predictor` gives masks of single images in memory instead.
+
+    Args:
+        model: run folder, model folder, or ONNX file.
+        images: a file, folder or pattern, or several of them; films need the extra `video`.
+        out: folder to write to.
+        save: `masks`, `probabilities`, `overlays`, `disagreements`, `films`; if not given, all of an image, and films
+            of a film.
+        threshold: least probability of the foreground.
+        average: average over flips and turns.
+        keep_largest: keep the largest polyp alone.
+        min_area: least pixels of a polyp; if not given, the model's own.
+        smoothing: of films, the seconds after which a past frame counts half; 0 for each frame alone.
+        device: device of the network: `auto`, `cpu`, `cuda` …
+
+    Returns:
+        What was written, what was found, and the files that could not be read.
+    """
+    from fpgm.serving.folders.inputs import find_sources
+    from fpgm.serving.folders.predict import predict_files
+    from fpgm.serving.pictures import SUFFIXES
+    from fpgm.serving.predictor import load_predictor
+
+    several = [images] if isinstance(images, str | os.PathLike) else images
+    place = Path(out)
+    sources = find_sources([os.fspath(one) for one in several], [place / kind for kind in SUFFIXES])
+    predictor = load_predictor(
+        model, device=device, threshold=threshold, average=average, keep_largest=keep_largest, min_area=min_area
+    )
+    return Predictions(place, predict_files(predictor, sources, place, save, smoothing=smoothing))
 
 
 def adapt(

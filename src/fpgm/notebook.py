@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fpgm.runs.card import ModelCard
     from fpgm.runs.results import Result
     from fpgm.runs.scores import Scores
-    from fpgm.serving.folders.predict import Skipped
+    from fpgm.serving.folders.predict import Skipped, Summary
 
 
 class Table(NamedTuple):
@@ -140,6 +140,28 @@ class Evaluated(Shown):
         heads = ("data set", "images", "Dice %", "95 % interval", "Jaccard %", "HD95 px", "missed", "false alarms")
         rows = [_scores(name, scores) for name, scores in self.result.scores.items()]
         return Table(f"Scores of {self.run}", heads, rows, ["An empty prediction of a polyp has Dice 0."])
+
+
+@dataclass(frozen=True, repr=False)
+class Predictions(Shown):
+    """A folder of results.
+
+    Attributes:
+        folder: the folder, with `findings.csv`.
+        summary: what became of the files.
+    """
+
+    folder: Path
+    summary: Summary
+
+    def table(self) -> Table:
+        """Count files, images and polyps; below, the speed of films and the first files that were left out."""
+        one = self.summary
+        counts = one.done, one.kept, len(one.problems), one.pictures, one.polyps
+        notes = [film.describe() for film in one.films]
+        left_out = _first([f"{problem.path}: {problem.reason}" for problem in one.problems])
+        heads = ("predicted", "there before", "left out", "images", "polyps")
+        return Table(f"Predictions in {self.folder}", heads, [tuple(map(str, counts))], notes + left_out)
 
 
 @dataclass(frozen=True, repr=False)

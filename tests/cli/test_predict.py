@@ -12,6 +12,7 @@ from PIL import Image
 
 import fpgm
 from fpgm.cli import main
+from tests.data.films import make_film, times
 from tests.serving.making import model, pictures
 
 
@@ -83,3 +84,13 @@ def test_a_tampered_model_is_refused(images: Path, tmp_path: Path, capsys: pytes
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
     assert main(["predict", str(tmp_path / "model"), str(images), "--out", str(tmp_path / "out")]) == 2
     assert "is not the file that model.json describes" in capsys.readouterr().err
+
+
+def test_a_film_is_predicted_and_its_speed_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    film = make_film(tmp_path / "film.mp4", [0, 100, 200])
+    command = ["predict", str(model()), str(film), "--out", str(tmp_path / "out"), "--smoothing", "0.1"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"film\.mp4: 3 frames, [0-9.]+ frames per second\n", shown) and "in 3 images" in shown
+    assert times(tmp_path / "out" / "films" / "film.mp4") == times(film)
+    assert main([*command[:-1], "-3"]) == 2 and "smoothing is -3.0: give the seconds" in capsys.readouterr().err

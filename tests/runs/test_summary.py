@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
-from fpgm.runs.summary import Summary, summarise
+from fpgm.runs.summary import Summary, share_interval, summarise
 
 
 def test_two_values_resample_to_three_means() -> None:
@@ -74,3 +75,13 @@ def test_what_has_no_group_is_a_group_of_its_own() -> None:
     assert summarise([*values, np.nan], groups=["a", "a", "b", "b", "c"]).groups == 2
     alone = summarise(values, groups=["a"] * 4)
     assert alone.groups == 1 and alone.mean == pytest.approx(0.425) and math.isnan(alone.low) and math.isnan(alone.high)
+
+
+@pytest.mark.parametrize(("count", "total"), [(0, 5), (4, 5), (5, 5), (3, 200), (19, 64)])
+def test_the_interval_of_a_share_is_wilsons(count: int, total: int) -> None:
+    found = binomtest(count, total).proportion_ci(method="wilson")
+    assert share_interval(count, total) == pytest.approx((found.low, found.high), abs=1e-6)
+
+
+def test_the_share_of_nothing_has_no_interval() -> None:
+    assert all(map(math.isnan, share_interval(0, 0)))

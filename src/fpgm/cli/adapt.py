@@ -34,7 +34,8 @@ def adapt(
 
     Args:
         run: run folder or model folder; not an exported model.
-        frames: files, folders, and patterns in quotes; videos need OpenCV; or a data set of a store, as STORE/NAME.
+        frames: files, folders, and patterns in quotes; films need the extra `video`; or a data set of a store, as
+            STORE/NAME.
         out: model folder to write; it must not exist.
         masks: folder with masks of some of the frames, to report Dice before and after; a store has its own.
         own: share of each image's own statistics at prediction: 0 for none, 1 for the image alone.

@@ -120,6 +120,7 @@ def _spectra(out: Path, stores: Mapping[str, Store], split: Split) -> list[tuple
     import torch
 
     from fpgm.data.batches.pool import Pool
+    from fpgm.report.plots.saving import dark_twin
     from fpgm.report.plots.spectra import alignment_figure, profile_figure
     from fpgm.spectrum import FrequencyPrior, align, amplitude, generic_profile, radial_profile
 
@@ -131,7 +132,9 @@ def _spectra(out: Path, stores: Mapping[str, Store], split: Split) -> list[tuple
         "ratio, γ = 0.2": align(images, prior.profile, 0.2, "ratio"),
     }
     shown = {name: version.permute(0, 2, 3, 1).numpy() for name, version in aligned.items()}
-    alignment_figure(images.permute(0, 2, 3, 1).numpy(), shown, out / "alignment.jpg")
+    original = images.permute(0, 2, 3, 1).numpy()
+    alignment_figure(original, shown, out / "alignment.jpg")
+    alignment_figure(original, shown, dark_twin(out / "alignment.jpg"), dark=True)
     batches = {"unseen images": images, **aligned}
     curves = {"prior (polyp edges)": prior.profile}
     curves |= {name: radial_profile(amplitude(batch), SIZE).mean((0, 1)) for name, batch in batches.items()}

@@ -1,6 +1,6 @@
 """What a decoding process does: read a file from its input, decode it within limits, write the pixels to its output.
 
-A request is a line of JSON and the bytes of the file, or the path of a video. The answer is a line of JSON and bytes
+A request is a line of JSON and the bytes of the file, or the path of a film. The answer is a line of JSON and bytes
 for every picture, and a line with ``null`` at the end. Memory and processor time are limited by what the file's own
 size in pixels calls for; on systems without these limits the parent's clock is the only one.
 """
@@ -34,7 +34,7 @@ from fpgm.data.pictures import (
     read_mask,
     to_rgb,
 )
-from fpgm.data.videos import decode_video, load_opencv
+from fpgm.data.videos import VideoFrame, copy_sound, decode_video, load_av
 
 MOVING = ("GIF", "WEBP", "PNG", "TIFF")
 BASE_MEMORY, PIXEL_MEMORY = 2**28, 40  # bytes for the decoder, and for each pixel in all forms it takes on the way
@@ -166,7 +166,7 @@ def main() -> None:
     try:
         while line := source.readline():
             request = json.loads(line)
-            own += _load_opencv() if request["kind"] == "video" else 0
+            own += _load_av() if request["kind"] in ("video", "sound") else 0
             _answer(request, source, target, own)
     except BrokenPipeError:  # the parent is gone
         pass
@@ -183,9 +183,12 @@ def _answer(request: dict[str, Any], source: BinaryIO, target: BinaryIO, own: in
         for item in _decoded(request, data, allow):
             if isinstance(item, int):
                 _send(target, {"count": item}, b"")
+            elif isinstance(item, dict):
+                _send(target, item, b"")
             else:
-                message = {"mode": item.mode, "size": item.size, "facts": item.info.get(FACTS, {})}
-                _send(target, message, item.tobytes())
+                picture, more = (item.picture, {"ticks": item.ticks}) if isinstance(item, VideoFrame) else (item, {})
+                facts = picture.info.get(FACTS, {})
+                _send(target, {"mode": picture.mode, "size": picture.size, "facts": facts, **more}, picture.tobytes())
     except Refused as refusal:
         _send(target, {"refused": refusal.kind, "reason": str(refusal)}, b"")
     target.write(b"null\n")
@@ -193,7 +196,9 @@ def _answer(request: dict[str, Any], source: BinaryIO, target: BinaryIO, own: in
     _limit_time(0)
 
 
-def _decoded(request: dict[str, Any], data: bytes, allow: Allow) -> Iterator[Image.Image | int]:
+def _decoded(
+    request: dict[str, Any], data: bytes, allow: Allow
+) -> Iterator[Image.Image | VideoFrame | dict[str, Any] | int]:
     """Yield what the request asks for."""
     kind, most = request["kind"], request["most"]
     if kind == "hdf5":
@@ -204,6 +209,8 @@ def _decoded(request: dict[str, Any], data: bytes, allow: Allow) -> Iterator[Ima
         (picture,) = decode_pictures(data, most, False, allow)
         assert isinstance(picture, Image.Image)
         yield prepared_image(picture, request) if kind == "prepared image" else prepared_mask(picture, request)
+    elif kind == "sound":
+        yield from copy_sound(request["silent"], request["path"], request["out"], allow)
     elif kind == "dicom count":
         yield count_frames(data)
     elif kind == "dicom":
@@ -212,11 +219,11 @@ def _decoded(request: dict[str, Any], data: bytes, allow: Allow) -> Iterator[Ima
         yield from decode_pictures(data, most, kind == "frames", allow)
 
 
-def _load_opencv() -> int:
-    """Import OpenCV without a limit and return the address space that it takes; nothing the second time."""
+def _load_av() -> int:
+    """Import PyAV without a limit and return the address space that it takes; nothing the second time."""
     before = _address_space()
     _limit_memory(2**62)
-    load_opencv()
+    load_av()
     return _address_space() - before
 
 

@@ -35,3 +35,8 @@ def near(name: str, valid: Iterable[str]) -> str:
 def nearest(name: str, valid: Iterable[str], likeness: float = 0.4) -> list[str]:
     """Return up to three of the valid names that are like a wrong one, the nearest first."""
     return difflib.get_close_matches(name, list(valid), n=3, cutoff=likeness)
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a number with its noun: 1 row, 2 rows."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -169,17 +169,23 @@ def _decoded(kind: str, data: bytes, max_pixels: int | None = None, **more: Any)
 
 
 def decoded(request: dict[str, Any], data: bytes) -> Iterator[Image.Image | int]:
+    """Yield the pictures and numbers that a decoding process answers to a request about a file; see `answers`."""
+    for message, content in answers(request, data):
+        if (size := message.get("size")) is None:
+            yield message["count"]
+            continue
+        picture = Image.frombytes(message["mode"], tuple(size), content)
+        picture.info[FACTS] = message["facts"]
+        yield picture
+
+
+def answers(request: dict[str, Any], data: bytes) -> Iterator[tuple[dict[str, Any], bytes]]:
     """Yield what a decoding process answers to a request about a file; raise ``Refused`` if it refuses or dies."""
     try:
         for message, content in ask(request, data):
             if "refused" in message:
                 raise Refused(message["refused"], message["reason"])
-            if (size := message.get("size")) is None:
-                yield message["count"]
-                continue
-            picture = Image.frombytes(message["mode"], tuple(size), content)
-            picture.info[FACTS] = message["facts"]
-            yield picture
+            yield message, content
     except DecoderDied as death:
         raise Refused("too costly", f"cannot be decoded: {death}") from None
 

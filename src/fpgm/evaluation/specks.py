@@ -116,6 +116,6 @@ def _measure(images: Sequence[_Image], area: int) -> _Measured:
         kept = image.areas >= area
         total = image.areas[kept].sum() + image.polyps.sum()
         dice.append(2 * image.hits[kept].sum() / total if total else 1.0)
-        found += np.count_nonzero(image.found >= area)
-        alarms += np.count_nonzero(image.hits[kept] == 0)
+        found += int(np.count_nonzero(image.found >= area))
+        alarms += int(np.count_nonzero(image.hits[kept] == 0))
     return _Measured(float(np.mean(dice)), found, alarms)

@@ -24,6 +24,10 @@ class Stage:
         share: share of all iterations.
         start: weights it starts from: the last; or the best by validation of the stage before, with the state of the
             main optimiser at that time. Then the search for the best begins anew.
+
+    Examples:
+        >>> [Stage("pretrain", share=0.2), Stage("self-train", share=0.8, start="best")][1].start
+        'best'
     """
 
     name: str
@@ -40,6 +44,11 @@ class Step:
         total: number of steps.
         stage: name of the stage.
         generator: random generator of this step, on the CPU; a function of seed, index and rank.
+
+    Examples:
+        >>> step = Step(index=50, total=200, stage="train", generator=torch.Generator().manual_seed(0))
+        >>> step.index / step.total
+        0.25
     """
 
     index: int
@@ -64,6 +73,20 @@ class Method(nn.Module, abc.ABC):
         views: views of the images that the stream prepares.
         gradient_clip: largest norm of the main optimiser's gradient; None for no limit.
         notes: figures of the last step by name, for the log alone.
+
+    Examples:
+        >>> class Mine(Method):
+        ...     def __init__(self, net):
+        ...         super().__init__()
+        ...         self.net = net
+        ...
+        ...     def losses(self, batch, step):
+        ...         return {"sup": nn.functional.cross_entropy(self.net(batch.image_l), batch.mask_l)}
+        ...
+        ...     def predictor(self):
+        ...         return self.net
+        >>> Mine(nn.Conv2d(3, 2, 1)).predictor()
+        Conv2d(3, 2, kernel_size=(1, 1), stride=(1, 1))
     """
 
     stages: tuple[Stage, ...] = (Stage("train"),)

@@ -121,6 +121,11 @@ class LiteUNet(Backbone):
 
     Args:
         classes: K.
+
+    Examples:
+        >>> import torch
+        >>> LiteUNet()(torch.rand(2, 3, 64, 64)).shape
+        torch.Size([2, 2, 64, 64])
     """
 
     def __init__(self, classes: int = 2) -> None:

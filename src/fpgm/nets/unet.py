@@ -30,6 +30,11 @@ class Backbone(nn.Module, abc.ABC):
         decoder: decoder that `decode` calls, for methods that use its maps.
         multiple: number that the sides of an image must be divisible by.
         pretrained: whether `load_pretrained` was called.
+
+    Examples:
+        >>> net = UNet(channels=[4, 8, 8, 16, 16])
+        >>> isinstance(net, Backbone), [features.shape[1] for features in net.encode(torch.rand(2, 3, 64, 64))]
+        (True, [4, 8, 8, 16, 16])
     """
 
     channels: tuple[int, ...]
@@ -141,6 +146,12 @@ class Decoder(nn.Module):
 
     Attributes:
         head: the last 3 × 3 convolution, from the finest map to the output.
+
+    Examples:
+        >>> net = UNet(channels=[4, 8, 8, 16, 16])
+        >>> second = Decoder(3, net.channels, net.norm)
+        >>> second(net.encode(torch.rand(2, 3, 64, 64))).shape
+        torch.Size([2, 3, 64, 64])
     """
 
     def __init__(self, out_channels: int = 2, channels: Sequence[int] = CHANNELS, norm: Norm = "batch") -> None:
@@ -175,6 +186,10 @@ class UNet(Backbone):
         dropout: factor of the paper's dropout probabilities; 0 for a short training.
         norm: "batch", the paper's; "instance", each map by its own mean and variance, so that no image depends on the
             others of its batch; or "mixed", instance norm on the two finest levels and batch norm on the others.
+
+    Examples:
+        >>> UNet()(torch.rand(2, 3, 64, 64)).shape
+        torch.Size([2, 2, 64, 64])
     """
 
     def __init__(

@@ -33,6 +33,11 @@ def build(name: str, /, in_channels: int = 3, classes: int = 2, **kwargs: Any) -
         classes: K.
         **kwargs: further arguments of the network, for example backbone="efficientnet-b0" for
             "monai:FlexibleUNet".
+
+    Examples:
+        >>> net = build("unet", channels=[4, 8, 8, 16, 16], dropout=0.0)
+        >>> net.channels
+        (4, 8, 8, 16, 16)
     """
     if name == "unet":
         return _call(name, UNet, {"in_channels": in_channels, "classes": classes, **kwargs})

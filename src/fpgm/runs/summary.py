@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,20 +41,26 @@ def summarise(values: ArrayLike, seed: int = 0, groups: Sequence[str | None] | N
             groups are then resampled, because values of one group are alike. One group alone has no interval.
     """
     given = np.asarray(values, np.float64)
+    return _summarise(given.tobytes(), seed, None if groups is None else tuple(groups))
+
+
+@lru_cache(maxsize=1024)  # tables of one report ask for the same figures
+def _summarise(numbers: bytes, seed: int, groups: tuple[str | None, ...] | None) -> Summary:
+    given = np.frombuffer(numbers, np.float64)
     there = ~np.isnan(given)
     known = given[there]
     if not len(known):
         return Summary(math.nan, math.nan, math.nan, math.nan, 0)
     mean = float(known.mean())
     sd = float(known.std(ddof=1)) if len(known) > 1 else math.nan
-    numbers = _numbered(groups, there)
-    clusters = int(numbers.max()) + 1
+    places = _numbered(groups, there)
+    clusters = int(places.max()) + 1
     told = None if clusters == len(known) else clusters
     if told == 1:
         return Summary(mean, sd, math.nan, math.nan, len(known), told)
     if known.min() == known.max():  # nor do resamples differ
         return Summary(mean, sd, mean, mean, len(known), told)
-    low, high = _interval(known, seed) if told is None else _clustered_interval(known, numbers, seed)
+    low, high = _interval(known, seed) if told is None else _clustered_interval(known, places, seed)
     return Summary(mean, sd, low, high, len(known), told)
 
 
@@ -87,6 +94,16 @@ def _clustered_interval(known: NDArray[np.float64], numbers: NDArray[np.int64], 
     drawn = bootstrap((sums, counts), mean, paired=True, batch=500, method="percentile", random_state=rng)
     low, high = map(float, drawn.confidence_interval)
     return low, high
+
+
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of the share `count` / `total`; NaN of none."""
+    if not total:
+        return math.nan, math.nan
+    z, share = 1.959964, count / total
+    middle, reach = share + z * z / (2 * total), z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
+    scale = 1 + z * z / total
+    return max((middle - reach) / scale, 0.0), min((middle + reach) / scale, 1.0)
 
 
 def told_images(count: int, groups: int | None) -> str:

@@ -31,6 +31,10 @@ class Finding(NamedTuple):
         confidence: mean foreground probability over them.
         box: left, top, width and height in pixels.
         disagreement: mean disagreement of a combined model's members over its pixels; None of a single model.
+
+    Examples:
+        >>> Finding(area=120, confidence=0.9, box=(4, 8, 12, 10)).box
+        (4, 8, 12, 10)
     """
 
     area: int
@@ -46,6 +50,13 @@ def describe(mask: Mask, probability: Plane, disagreement: Plane | None = None) 
         mask: the mask.
         probability: foreground probabilities.
         disagreement: where the members of a combined model disagree (H, W), if it is one.
+
+    Examples:
+        >>> mask = np.zeros((32, 32), bool)
+        >>> mask[4:8, 10:20] = True
+        >>> [found] = describe(mask, np.where(mask, 0.75, 0.1).astype(np.float32))
+        >>> found.area, found.confidence, found.box
+        (40, 0.75, (10, 4, 10, 4))
     """
     if mask.shape != probability.shape:
         raise ValueError(f"the mask is {mask.shape}, the probability {probability.shape}: give them of one size")

@@ -16,8 +16,14 @@ from fpgm.regions import Mask
 from fpgm.serving.findings import Plane
 from fpgm.serving.predictor import Predicted
 
-Kind = Literal["masks", "probabilities", "overlays", "disagreements"]
-SUFFIXES: Mapping[Kind, str] = {"masks": ".png", "probabilities": ".png", "overlays": ".jpg", "disagreements": ".png"}
+Kind = Literal["masks", "probabilities", "overlays", "disagreements", "films"]
+SUFFIXES: Mapping[Kind, str] = {
+    "masks": ".png",
+    "probabilities": ".png",
+    "overlays": ".jpg",
+    "disagreements": ".png",
+    "films": ".mp4",  # one of all frames; the others are pictures
+}
 COLOUR = (255, 212, 0)
 _QUICK = {"compress_type": zlib.Z_RLE}  # a third of the time of the usual PNG, a tenth more bytes
 
@@ -45,8 +51,10 @@ def overlay(picture: Image.Image, mask: Mask) -> Image.Image:
 
 
 def save_pictures(out: Path, name: str, picture: Image.Image, found: Predicted, kinds: Iterable[Kind]) -> None:
-    """Write OUT/<kind>/<name> for each kind, each atomically."""
+    """Write OUT/<kind>/<name> for each kind of picture, each atomically."""
     for kind in kinds:
+        if kind == "films":
+            continue
         with atomic_path(place(out, kind, name)) as draft:
             if kind == "masks":
                 mask_picture(found.mask).save(draft, "PNG", **_QUICK)

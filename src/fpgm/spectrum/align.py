@@ -105,6 +105,12 @@ def align(
 
     Returns:
         (B, C, H, W) in the dtype of ``image`` (computed in float32 at least).
+
+    Examples:
+        >>> image = torch.rand(2, 3, 64, 64)
+        >>> view = align(image, torch.linspace(1, 0, 32), gamma=0.1, reconstruction="ratio")
+        >>> view.shape, torch.equal(align(image, torch.linspace(1, 0, 32), gamma=0), image)
+        (torch.Size([2, 3, 64, 64]), True)
     """
     check_image(image)
     check_reconstruction(reconstruction)
@@ -141,6 +147,12 @@ class SpectralAlignment(nn.Module):
         gamma: guidance strength, or a range (low, high) from which one is drawn per image.
         reconstruction: ``"radial"`` (the paper) or ``"ratio"``.
         clamp: clamp the result to [0, 1].
+
+    Examples:
+        >>> transform = SpectralAlignment(torch.linspace(1, 0, 32), gamma=(0.0, 0.2), clamp=True)
+        >>> view = transform(torch.rand(2, 3, 64, 64), torch.Generator().manual_seed(0))
+        >>> view.shape
+        torch.Size([2, 3, 64, 64])
     """
 
     def __init__(

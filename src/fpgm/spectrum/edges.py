@@ -16,6 +16,10 @@ def to_grey(image: Tensor) -> Tensor:
 
     Shape:
         image: (B, C, H, W), C = 1 (taken as it is) or 3 (RGB). Returns (B, H, W).
+
+    Examples:
+        >>> to_grey(torch.tensor([1.0, 0.0, 0.0]).view(1, 3, 1, 1).expand(1, 3, 8, 8))[0, 0, 0]
+        tensor(0.2990)
     """
     check_image(image)
     if image.shape[1] == 1:
@@ -29,6 +33,12 @@ def gradient(mask: Tensor) -> Tensor:
 
     Shape:
         mask: (B, H, W) with values in [0, 1]. Returns float (B, H, W).
+
+    Examples:
+        >>> mask = torch.zeros(1, 8, 8)
+        >>> mask[:, :, 4:] = 1
+        >>> gradient(mask)[0, 4]
+        tensor([0., 0., 0., 4., 4., 0., 0., 4.])
     """
     padded = F.pad(mask if mask.is_floating_point() else mask.float(), (1, 1, 1, 1))
     top, middle, bottom = padded[:, :-2], padded[:, 1:-1], padded[:, 2:]
@@ -44,6 +54,12 @@ def edge_mask(mask: Tensor) -> Tensor:
 
     Shape:
         mask: (B, H, W) or (B, 1, H, W), boolean or with values in [0, 1]. Returns bool (B, H, W).
+
+    Examples:
+        >>> mask = torch.zeros(1, 16, 16)
+        >>> mask[:, :, 8:12] = 1
+        >>> edge_mask(mask)[0, 8].nonzero().flatten()
+        tensor([ 6,  7,  8,  9, 10, 11, 12, 13])
     """
     magnitude = gradient(check_mask(mask))
     return F.max_pool2d(magnitude, DILATION, stride=1, padding=DILATION // 2) > THRESHOLD
@@ -54,6 +70,12 @@ def edge_region(image: Tensor, mask: Tensor) -> Tensor:
 
     Shape:
         image: (B, C, H, W) in [0, 1]; mask: (B, H, W) or (B, 1, H, W). Returns (B, H, W).
+
+    Examples:
+        >>> image, mask = torch.full((1, 3, 16, 16), 0.5), torch.zeros(1, 16, 16)
+        >>> mask[:, :, :8] = 1
+        >>> edge_region(image, mask)[0, 8, 5:11]
+        tensor([0.0000, 0.5000, 0.5000, 0.5000, 0.5000, 0.0000])
     """
     grey, mask = to_grey(image), check_mask(mask)
     if grey.shape != mask.shape:

@@ -32,12 +32,23 @@ def edge_profiles(image: Tensor, mask: Tensor) -> Tensor:
 
     Shape:
         image: (B, C, H, W) in [0, 1]; mask: (B, H, W) or (B, 1, H, W). Returns (B, R); zeros for an empty mask.
+
+    Examples:
+        >>> mask = torch.zeros(2, 64, 64)
+        >>> mask[:, 20:40, 20:40] = 1
+        >>> edge_profiles(torch.rand(2, 3, 64, 64), mask).shape
+        torch.Size([2, 32])
     """
     return radial_profile(amplitude(edge_region(image, mask)), image.shape[-1])
 
 
 def generic_profile(count: int) -> Tensor:
-    """Return the natural-image prior 1 / (r + 1) for r = 0 … count - 1."""
+    """Return the natural-image prior 1 / (r + 1) for r = 0 … count - 1.
+
+    Examples:
+        >>> generic_profile(4)
+        tensor([1.0000, 0.5000, 0.3333, 0.2500])
+    """
     if count < 4:
         raise ValueError(f"expected at least 4 radii, got {count}; an image of H x W pixels has min(H, W) // 2")
     return 1 / torch.arange(1, count + 1, dtype=torch.float32)
@@ -51,6 +62,11 @@ def low_pass(image: Tensor, cutoff: float = 16) -> Tensor:
 
     Shape:
         image: (B, C, H, W). Returns (B, C, H, W) in the same dtype.
+
+    Examples:
+        >>> image = torch.rand(1, 3, 64, 64)
+        >>> torch.allclose(low_pass(image, 0), image.mean((2, 3), keepdim=True).expand_as(image))  # the mean is left
+        True
     """
     check_image(image)
     if not cutoff >= 0:
@@ -62,7 +78,12 @@ def low_pass(image: Tensor, cutoff: float = 16) -> Tensor:
 
 
 def sum_over_ranks(values: Tensor) -> Tensor:
-    """Return the sum of ``values`` over all ranks of ``torch.distributed``, or ``values`` where none is set up."""
+    """Return the sum of ``values`` over all ranks of ``torch.distributed``, or ``values`` where none is set up.
+
+    Examples:
+        >>> sum_over_ranks(torch.tensor([1, 2]))  # a single process
+        tensor([1, 2])
+    """
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         values = values.clone()
         dist.all_reduce(values)
@@ -78,6 +99,14 @@ class FrequencyPrior(nn.Module):
 
     All state is in buffers: ``profile`` (R,) (empty until the first update), ``size`` (H, W), and the counts
     ``updates``, ``samples`` and ``skipped`` (images with an empty mask, which do not change the prior).
+
+    Examples:
+        >>> mask = torch.zeros(4, 64, 64)
+        >>> mask[:, 20:40, 20:40] = 1
+        >>> prior = FrequencyPrior()
+        >>> prior.update(torch.rand(4, 3, 64, 64), mask)
+        >>> prior.profile.shape, int(prior.samples)
+        (torch.Size([32]), 4)
     """
 
     profile: Tensor

@@ -37,6 +37,10 @@ def amplitude(image: Tensor) -> Tensor:
 
     Shape:
         image: (..., H, W). Returns (..., H, W // 2 + 1).
+
+    Examples:
+        >>> amplitude(torch.ones(1, 8, 8))[0, 0]
+        tensor([8., 0., 0., 0., 0.])
     """
     return magnitude(spectrum(image))
 
@@ -46,6 +50,11 @@ def radius_grid(height: int, width: int, *, half: bool = False, device: torch.de
 
     Shape:
         Returns float64 (H, W), or (H, W // 2 + 1) for the half plane.
+
+    Examples:
+        >>> radius_grid(4, 4, half=True)[:2]
+        tensor([[0.0000, 1.0000, 2.0000],
+                [1.0000, 1.4142, 2.2361]], dtype=torch.float64)
     """
     rows = torch.fft.fftfreq(height, 1 / height, dtype=torch.float64, device=device)
     frequencies = torch.fft.rfftfreq if half else torch.fft.fftfreq
@@ -102,6 +111,10 @@ def radial_profile(amplitude: Tensor, width: int | None = None) -> Tensor:
     Shape:
         amplitude: (..., H, W) in the order of ``fft2``; or (..., H, width // 2 + 1), the half plane of ``rfft2``, when
         ``width`` is given. Returns (..., R).
+
+    Examples:
+        >>> radial_profile(amplitude(torch.ones(1, 8, 8)), width=8)
+        tensor([[8., 0., 0., 0.]])
     """
     height, columns = amplitude.shape[-2:]
     half = width is not None
@@ -123,6 +136,10 @@ def broadcast(profile: Tensor, height: int, width: int, *, half: bool = False) -
 
     Shape:
         profile: (..., R). Returns (..., H, W), or (..., H, W // 2 + 1) for the half plane.
+
+    Examples:
+        >>> broadcast(torch.tensor([4.0, 3.0, 2.0, 1.0]), 8, 8)[0]  # beyond the last radius, the last value
+        tensor([4., 3., 2., 1., 1., 1., 2., 3.])
     """
     count = bins(height, width)
     if profile.shape[-1] != count:
@@ -139,6 +156,10 @@ def resample(profile: Tensor, count: int) -> Tensor:
 
     Shape:
         profile: (..., R). Returns (..., count).
+
+    Examples:
+        >>> resample(torch.tensor([4.0, 3.0, 2.0, 1.0]), 8)
+        tensor([4.0000, 3.5000, 3.0000, 2.5000, 2.0000, 1.5000, 1.0000, 1.0000])
     """
     old = profile.shape[-1]
     if old == count:
@@ -154,6 +175,11 @@ def likeness(first: Tensor, second: Tensor) -> tuple[float, float]:
 
     Shape:
         first: (R,); second: (R',), resampled to the radii of the first.
+
+    Examples:
+        >>> first = torch.tensor([4.0, 3.0, 2.0, 1.0])
+        >>> likeness(first, 2 * first)  # the same shape
+        (1.0, 0.0)
     """
     a = first.double() / first.double().sum()
     b = resample(second.double(), len(first))

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fpgm.report.pages.report import write_report
+from fpgm.report.pages.report import SOME_DRAWN, write_report
 from fpgm.report.tables.score_table import NOTICE
 from fpgm.runs.results import Result
 from tests.report.making import bars, write_run, write_store
 
 KVASIR = "Kvasir-SEG"
-VOID = {"meta", "img"}
+VOID = {"meta", "img", "source"}
 
 
 class Outline(HTMLParser):
@@ -94,8 +94,10 @@ def test_the_whole_report(everything: list[Result], tmp_path: Path) -> None:
     }
     pictures = [f"curves-{name}_{slug}.png" for name in ("main", *STUDIES)]
     pictures += [f"gamma_{slug}.png", f"panels-test_{slug}.jpg", f"panels-unseen_{slug}.jpg"]
-    assert {path.name for path in (out / "figures").iterdir()} == set(pictures)
-    assert page.count("<img ") == len(pictures)
+    dark = [f"panels-{kind}_{slug}-dark.jpg" for kind in ("test", "unseen")]
+    assert {path.name for path in (out / "figures").iterdir()} == {*pictures, *dark}
+    tiles = 2 * 2  # both images of both sets
+    assert page.count("<img ") == len(pictures) + tiles and page.count("<source ") == len(dark)
 
 
 STUDIES = ("ablation-loss", "ablation-prior", "gamma")
@@ -130,6 +132,31 @@ def test_settings_are_kept_apart(tmp_path: Path) -> None:
     # the first of a family of settings says which of the paper's shares it lacks
     assert page.count("(missing: 10% labelled)") == 1 and page.count("(missing: 5%, 10%") == 0
     assert page.count("(missing: 10%, 20% labelled)") == 1
+
+
+def test_phantoms_are_announced_above_the_first_table(tmp_path: Path) -> None:
+    drawn = [run(tmp_path / name, 4, name="phantom-a", labeled=name) for name in ("5%", "20%")]
+    real = run(tmp_path / "real", 4)
+    for results, text in (([real], ""), (drawn, NOTICE), ([*drawn, real], SOME_DRAWN)):
+        page = write_report(results, [], tmp_path / f"out-{len(results)}").read_text()
+        top = page.partition("<table")[0]
+        assert [one in top for one in (NOTICE, SOME_DRAWN)] == [one == text for one in (NOTICE, SOME_DRAWN)]
+
+
+def test_one_is_not_called_several(tmp_path: Path) -> None:
+    page = write_report([run(tmp_path / "a", 4)], [], tmp_path / "one").read_text()
+    assert ": 1 row, seed 0" in page and "1 rows" not in page and "1 runs" not in page and ": 1 run<" in page
+    results = [run(tmp_path / "b", 4), run(tmp_path / "c", 8, seed=1), run(tmp_path / "d", 8, method="supervised")]
+    assert ": 2 rows, seeds 0, 1" in write_report(results, [], tmp_path / "more").read_text()
+
+
+def test_galleries_go_from_the_worst_to_the_best(tmp_path: Path) -> None:
+    write_store(tmp_path / "store", KVASIR, bars(8, 8, 8))
+    page = write_report([run(tmp_path / "a", 8, 0, 2, store=tmp_path / "store")], [], tmp_path / "out").read_text()
+    [gallery] = re.findall(r"<div class='gallery'>(.*?)</div>", page)
+    # widths 0, 2 and 8 of 8: Dice 0, 4 / 10 and 1
+    assert re.findall(r"<figcaption><b>([\d.]+)</b> (\d)<", gallery) == [("0.0", "1"), ("40.0", "2"), ("100.0", "0")]
+    assert "Gallery of Kvasir-SEG, sorted by Dice: all 3" in page
 
 
 def test_what_could_not_be_read_is_named(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_what_differs_has_a_column_and_nothing_else_has(tmp_path: Path) -> None:
     rows = {tuple(cell.text for cell in line.cells[1:4]): line.cells[4] for line in table.lines}
     # of 4 and 8 columns: both found; the second missed in one of two seeds; 2 of 4 found, whose Dice is 4 / 6
     assert rows["5%", "100", "0"].text == "100.0" and rows["10%", "200", "0"].text == "83.3"
-    assert rows["10%", "100", "0, 1"].text == "75.0" and rows["10%", "100", "0, 1"].spread == "[50.0, 100.0]"
+    assert rows["10%", "100", "0, 1"].text == "75.0" and rows["10%", "100", "0, 1"].interval == "[50.0, 100.0]"
 
 
 def test_other_images_are_marked(tmp_path: Path) -> None:

@@ -177,6 +177,18 @@ def test_records_hold_every_figure_with_its_setting(tmp_path: Path) -> None:
         "mean": pytest.approx(math.hypot(16, 16) / 4),
         "sd": pytest.approx(math.hypot(16, 16) / 2 / math.sqrt(2)),
         "sd_over": "seeds",
+        "low": "",
+        "high": "",
         "missed": 1,
         "paper": 36.80,
     }
+
+
+def test_dice_has_its_interval_over_images(tmp_path: Path) -> None:
+    made = table([run(tmp_path / "a", 0, 8), run(tmp_path / "b", 8, 8, seed=1)])
+    # an image counts with its mean over the seeds: 1 / 2 and 1; of two values the interval is the two
+    dice, jaccard = made.lines[0].cells[2:4]
+    assert (dice.text, dice.interval, jaccard.interval) == ("75.00", "[50.0, 100.0]", "")
+    assert made.lines[1].cells[2].interval == ""  # by the other rule
+    [record] = [one for one in made.records if (one["metric"], one["on_empty"]) == ("dice", "penalise")]
+    assert (record["low"], record["high"]) == (50, 100)

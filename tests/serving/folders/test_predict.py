@@ -77,11 +77,11 @@ def written(out: Path) -> list[str]:
 
 
 def test_everything_is_written_and_counted(images: Path, tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[str, int, int]] = []
     sources = find_sources([str(images)])
     done = predict_files(Predictor(Red()), sources, tmp_path / "out", advance=lambda *pair: seen.append(pair))
     assert (done.done, done.kept, done.pictures, done.polyps, done.problems) == (3, 0, 3, 2, [])
-    assert seen[-1] == (3, 3)
+    assert seen[-1] == ("files", 3, 3)
     names = [f"{kind}/{name}" for kind in ("masks", "probabilities") for name in ("a.png", "b.png", "sub/a.png")]
     names += [f"overlays/{name}" for name in ("a.jpg", "b.jpg", "sub/a.jpg")]
     assert written(tmp_path / "out") == sorted([*names, "findings.csv", "predictions.jsonl"])
@@ -251,7 +251,7 @@ def test_masks_of_somebody_else_are_never_overwritten(images: Path, tmp_path: Pa
 
 
 def test_large_pictures_wait_in_smaller_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpgm.serving.folders.predict._MOST_PIXELS", 1000)
+    monkeypatch.setattr("fpgm.serving.folders.predict.FRAME_PIXELS", 1000)
     (tmp_path / "in").mkdir()
     for number in range(4):
         square(5, size=(30, 20)).save(tmp_path / "in" / f"{number}.png")  # 600 pixels each

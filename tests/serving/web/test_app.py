@@ -363,7 +363,10 @@ def every_answer() -> Iterator[Any]:
 def test_every_answer_is_guarded() -> None:
     for answer in every_answer():
         policy = answer.headers["content-security-policy"]
-        assert policy.startswith("default-src 'self'; img-src 'self' data: blob:;") and "unsafe" not in policy
+        assert (
+            policy.startswith("default-src 'self'; img-src 'self' data: blob:; media-src blob:;")
+            and "unsafe" not in policy
+        )
         assert answer.headers["cache-control"] == "no-store" and answer.headers["x-content-type-options"] == "nosniff"
 
 

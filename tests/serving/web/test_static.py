@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import httpx
@@ -19,6 +20,7 @@ from PIL import Image
 from scipy import ndimage
 
 from fpgm.data.synthetic import phantom
+from tests.data.films import make_film
 from tests.processes import PATIENCE
 from tests.serving.running import make_run, picture, png_header, serving
 
@@ -248,6 +250,65 @@ def test_several_files_are_a_strip_to_step_through_by_keys(page: playwright.Page
     expect(page.locator("#frames [aria-current=true]")).to_have_text("1")
     upload(page, other)
     expect(page.locator("#strip")).to_be_hidden()
+
+
+def reds(page: playwright.Page) -> float:
+    width, height, red, *_ = pixels(page, "overlay")
+    return red / (width * height)
+
+
+def test_a_film_is_a_strip_of_frames_and_is_not_sent(page: playwright.Page, tmp_path: Path) -> None:
+    """Ten frames, each a little redder: which one is shown is told by its colour."""
+    shades = [25 * number for number in range(10)]
+    film = make_film(tmp_path / "my film.webm", shades, codec="libvpx", base=Fraction(1, 25), ticks=lambda k: k)
+    sizes: list[int] = []
+    page.on("request", lambda request: sizes.append(len(request.post_data_buffer or b"")))
+    page.set_input_files("#file", film)
+    expect(page.locator("#status")).to_contain_text("Shown: my film.webm at 0.00 s, 64 × 48")
+    page.fill("#threshold", "0.99")  # no outline, no tint
+    page.evaluate("document.activeElement.blur()")  # a slider has its own arrows
+    expect(page.locator("#film-note")).to_contain_text("one frame every 0.04 s, 10 in all")
+    expect(page.locator("#film-note")).to_contain_text("fpgm predict")
+    expect(page.locator("#frames canvas")).to_have_count(10)
+    for place in (1, 2, 3):
+        page.locator("body").press("ArrowRight")
+        expect(page.locator("#status")).to_contain_text(f"Shown: my film.webm at 0.{4 * place:02d} s")
+        expect(page.locator("#frames [aria-current=true]")).to_have_text(f"0:00.{4 * place:02d}")
+        assert abs(reds(page) - shades[place]) < 12
+    page.click("#frames li:last-child button")
+    expect(page.locator("#status")).to_contain_text("Shown: my film.webm at 0.36 s")
+    assert abs(reds(page) - shades[9]) < 12 and page.is_disabled("#after")
+    with page.expect_download() as waiting:
+        page.click("[data-download=mask]")
+    assert waiting.value.suggested_filename == "my film-0.36s-mask.png"
+    assert film.read_bytes() and max(sizes) < film.stat().st_size  # pictures of single frames
+    shoot(page, "film")
+
+
+def test_a_film_that_the_browser_cannot_play_is_one_sentence(
+    page: playwright.Page, frame: Path, tmp_path: Path
+) -> None:
+    upload(page, frame)
+    (tmp_path / "film.avi").write_bytes(b"RIFF")
+    page.set_input_files("#file", tmp_path / "film.avi")
+    expect(page.locator("#problem")).to_contain_text("film.avi: This browser cannot play it")
+    expect(page.locator("#find .result")).to_be_hidden()
+    page.set_input_files("#file", [tmp_path / "film.avi", frame])  # what can be used is
+    expect(page.locator("#status")).to_contain_text("Shown: my frame.jpg")
+    expect(page.locator("#problem")).to_contain_text("film.avi: This browser cannot play it")
+
+
+def test_a_long_film_has_fewer_frames_a_second_and_large_ones_are_refused(
+    page: playwright.Page, tmp_path: Path
+) -> None:
+    slow = make_film(
+        tmp_path / "slow.webm", [0, 99, 200], codec="libvpx", base=Fraction(1, 25), ticks=lambda k: 375 * k
+    )
+    page.set_input_files("#file", slow)
+    expect(page.locator("#film-note")).to_contain_text(re.compile(r"every 0\.2 s, 1[56]\d in all"))
+    large = make_film(tmp_path / "large.webm", [0], (4096, 2176), codec="libvpx", base=Fraction(1, 25))
+    page.set_input_files("#file", large)
+    expect(page.locator("#problem")).to_contain_text("4096 × 2176 pixels, more than this server takes")
 
 
 def test_the_page_fits_a_phone_in_the_dark(browser: playwright.Browser, server: str, frame: Path) -> None:

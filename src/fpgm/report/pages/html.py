@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from html import escape
 
 _STYLE = """
@@ -27,6 +28,9 @@ h2 { margin-top: 3rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 
 .wide td.number { white-space: nowrap; } .wide small { opacity: .75; display: block; }
 .facts { font-size: .85rem; padding-left: 1.2rem; } summary { cursor: pointer; margin: .6rem 0; }
 .folder { overflow-wrap: anywhere; }
+.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); gap: .6rem; }
+.gallery figure { margin: 0; } .gallery img { width: 100%; display: block; }
+.gallery figcaption { overflow-wrap: anywhere; opacity: 1; font-size: .78em; }
 body { max-width: min(120rem, 96vw); } body > p, body > ul, figcaption, .facts, .notice { max-width: 78rem; }
 @media (prefers-color-scheme: dark) { img[src^='data:image/png'] { filter: invert(.91) hue-rotate(180deg); } }
 """
@@ -41,13 +45,35 @@ def document(title: str, *parts: str, style: str = "") -> str:
     return "\n".join((head, f"<h1>{escape(title)}</h1>", *parts, "</html>\n"))
 
 
-def figure(picture: bytes, kind: str, caption: str, least: int = 0) -> str:
+def figure(picture: bytes, kind: str, caption: str, least: int = 0, dark: bytes = b"") -> str:
     """Return a picture, given as the bytes of a file of this kind (png, jpeg), with its caption.
 
-    Where the screen is narrower than `least` pixels the picture stays that wide and can be moved sideways.
+    Where the screen is narrower than `least` pixels the picture stays that wide and can be moved sideways. `dark` is
+    shown instead of it in dark mode.
     """
-    source = f"data:image/{kind};base64,{b64encode(picture).decode()}"
     text = escape(caption)
     style = f" style='min-width: {least}px'" if least else ""
-    image = f"<img src='{source}' alt='{text}'{style}>"
+    image = f"<img src='{_data_url(picture, kind)}' alt='{text}'{style}>"
+    if dark:
+        night = f"<source media='(prefers-color-scheme: dark)' srcset='{_data_url(dark, kind)}'>"
+        image = f"<picture>{night}{image}</picture>"
     return f"<figure><div class='wide'>{image}</div><figcaption>{text}</figcaption></figure>"
+
+
+def gallery(tiles: Sequence[tuple[bytes, str, str]]) -> str:
+    """Return JPEG pictures in a grid that fits the screen, each with a figure and a name below it."""
+    return "".join(
+        [
+            "<div class='gallery'>",
+            *(
+                f"<figure><img src='{_data_url(picture, 'jpeg')}' alt='{escape(name)}, {escape(told)}'>"
+                f"<figcaption><b>{escape(told)}</b> {escape(name)}</figcaption></figure>"
+                for picture, told, name in tiles
+            ),
+            "</div>",
+        ]
+    )
+
+
+def _data_url(picture: bytes, kind: str) -> str:
+    return f"data:image/{kind};base64,{b64encode(picture).decode()}"

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from fpgm.data.names import plural
 from fpgm.files import write_text
-from fpgm.report.pages.html import TABLES, document, figure
+from fpgm.report.pages.html import TABLES, document, figure, gallery
 from fpgm.report.plots.curves import POINTS, curves_figure, gamma_figure
+from fpgm.report.plots.gallery import collect_gallery
 from fpgm.report.plots.panels import collect, panel_figure
 from fpgm.report.plots.reliability import collect_reliability, reliability_figure
+from fpgm.report.plots.saving import dark_twin
 from fpgm.report.reading.groups import Group, grouped, labels
 from fpgm.report.reading.paper import CAUTION, SHARES
 from fpgm.report.reading.studies import REFERENCE, Study, studies
@@ -27,6 +30,11 @@ from fpgm.report.tables.significance import significance_table
 from fpgm.report.tables.spread import READING as SPREAD
 from fpgm.report.tables.spread import spread_tables
 from fpgm.runs.results import Result
+
+SOME_DRAWN = (
+    "Some of these runs were scored on phantom images, drawn by the program (data sets named phantom-a and so on); "
+    "their figures say nothing about real colonoscopy."
+)
 
 
 def write_report(
@@ -67,16 +75,24 @@ def write_report(
         title,
         *(f"<p>{escape(fact)}</p>" for fact in facts),
         _problems(problems),
+        _phantoms(groups),
         _overview(groups, out),
         _contents(groups, hospitals),
         _details("How to read the tables", _list(tuple(dict.fromkeys(reading)))),
         *sections,
         *(_picture(path, caption) for path, caption in pictures),
-        _details(f"The {len(results)} runs", _runs(groups, out)),
+        _details(f"Where they are: {plural(len(results), 'run')}", _runs(groups, out)),
         style=TABLES,
     )
     write_text(out / "index.html", page)
     return out / "index.html"
+
+
+def _phantoms(groups: Sequence[Group]) -> str:
+    """What must stand above the first figure if all or some are of phantoms."""
+    drawn = [group.setting.phantom for group in groups]
+    text = NOTICE if all(drawn) else SOME_DRAWN if any(drawn) else ""
+    return f"<p class='notice'>{escape(text)}</p>" if text else ""
 
 
 def _overview(groups: Sequence[Group], out: Path) -> str:
@@ -95,14 +111,16 @@ def _contents(groups: Sequence[Group], hospitals: Sequence[HospitalStudy]) -> st
     """The settings, which no table mixes, and the shares of labels the paper has beside them; hospitals first."""
     lines = [
         f"<li><a href='#hospitals-{number}'>Unseen hospitals, {escape(str(study.setting))}</a>: "
-        f"{len(study.rows)} rows, {escape(join([fold.left_out for fold in study.folds]))} left out once each</li>"
+        f"{plural(len(study.rows), 'row')}, "
+        f"{escape(join([fold.left_out for fold in study.folds]))} left out once each</li>"
         for number, study in enumerate(hospitals)
     ]
     for number, group in enumerate(groups):
         seeds = sorted({seed for row in group.rows for seed in row.seeds})
+        told = f"{plural(len(group.rows), 'row')}, seed{'s' * (len(seeds) > 1)} {join(seeds)}"
         lines.append(
             f"<li><a href='#setting-{number}'>{escape(str(group.setting))}</a>: "
-            f"{len(group.rows)} rows, seeds {join(seeds)}{escape(_absent_shares(group, groups))}</li>"
+            f"{told}{escape(_absent_shares(group, groups))}</li>"
         )
     runs = sum(len(row.results) for group in groups for row in group.rows)
     told = f"Evaluated runs: {runs}. Below, those of different settings never share a table:"
@@ -199,6 +217,7 @@ def _panels(group: Group, study: Study, out: Path) -> Iterator[str]:
         if panels:
             path = out / "figures" / f"panels-{kind}_{group.setting.slug}.jpg"
             panel_figure(panels, path)
+            panel_figure(panels, dark_twin(path), dark=True)
             yield f"<h3>What was found: {kind} images, {escape(group.setting.labeled)} labelled</h3>"
             yield _picture(
                 path,
@@ -207,7 +226,28 @@ def _panels(group: Group, study: Study, out: Path) -> Iterator[str]:
                 f"{join([panel.id for panel in panels])}. {group.setting.sentence}.",
                 least=76 * (2 + len(study.entries)),
             )
+            yield from _galleries(group, study, unseen=unseen)
         yield _list(notes)
+
+
+def _galleries(group: Group, study: Study, *, unseen: bool) -> Iterator[str]:
+    """Images of each set from the worst to the best Dice, by the row that others are compared with."""
+    entry = study.reference or study.entries[0]
+    for dataset in group.datasets(unseen=unseen):
+        scores = entry.row.scores(dataset)
+        if not scores:
+            continue
+        try:
+            tiles = collect_gallery(entry.row, dataset)
+        except Exception:  # as of panels, which have said why
+            continue
+        total = len(next(iter(scores.values())).ids)
+        shown = f"all {total}" if len(tiles) == total else f"{len(tiles)} of {total} at even steps"
+        pictures = gallery([(one.picture, f"{100 * one.dice:.1f}", one.id.partition("/")[2]) for one in tiles])
+        by = (
+            f"From the worst to the best by {entry.label}, first seed. Truth green, prediction yellow, Dice in percent."
+        )
+        yield _details(f"Gallery of {dataset}, sorted by Dice: {shown}", f"<p>{escape(by)}</p>{pictures}")
 
 
 def _runs(groups: Sequence[Group], out: Path) -> str:
@@ -236,7 +276,9 @@ def _written(table: Table, out: Path) -> str:
 
 
 def _picture(path: Path, caption: str, least: int = 600) -> str:
-    return figure(path.read_bytes(), path.suffix[1:].replace("jpg", "jpeg"), caption, least)
+    """Return a picture file for the page, and its dark version if there is one."""
+    kind, dark = path.suffix[1:].replace("jpg", "jpeg"), dark_twin(path)
+    return figure(path.read_bytes(), kind, caption, least, dark.read_bytes() if dark.is_file() else b"")
 
 
 def _details(summary: str, content: str, *, opened: bool = False) -> str:

@@ -41,10 +41,10 @@ def contact_sheet(
         sheet.save(draft, "PNG")
 
 
-def outlined(image: Pixels, mask: Pixels) -> Pixels:
+def outlined(image: Pixels, mask: Pixels, colour: tuple[int, ...] = _OUTLINE) -> Pixels:
     """Paint the border of a mask (S, S), its pixels with a neighbour outside, onto a copy of the image (S, S, 3)."""
     inside = np.pad(mask.astype(bool), 1)
     core = inside[:-2, 1:-1] & inside[2:, 1:-1] & inside[1:-1, :-2] & inside[1:-1, 2:]
     painted = image.copy()
-    painted[inside[1:-1, 1:-1] & ~core] = _OUTLINE
+    painted[inside[1:-1, 1:-1] & ~core] = colour
     return painted

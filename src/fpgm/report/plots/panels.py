@@ -11,10 +11,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import ImageColor
 
 from fpgm.data.store import DATA, Store
 from fpgm.report.plots.predictions import PREDICTION, TRUTH
-from fpgm.report.plots.saving import save_figure
+from fpgm.report.plots.saving import PAPERS, save_figure, theme
 from fpgm.report.reading.groups import Group, Row
 from fpgm.report.reading.studies import Study
 from fpgm.runs.evaluation import read_masks
@@ -71,17 +72,23 @@ def collect(group: Group, study: Study, *, unseen: bool) -> tuple[list[Panel], l
     return panels, notes
 
 
-def panel_figure(panels: Sequence[Panel], path: Path) -> None:
+def panel_figure(panels: Sequence[Panel], path: Path, *, dark: bool = False) -> None:
     """Draw a line per image: the image, the truth in green, and what each row found, in yellow, over the truth.
 
     Args:
         panels: at least one, all of the same rows.
         path: picture file to write, ``.jpg`` or ``.png``.
+        dark: light text on the background of a dark page.
     """
+    with theme(dark):
+        save_figure(_drawn(panels, ImageColor.getrgb(PAPERS[dark])), path, dpi=140)
+
+
+def _drawn(panels: Sequence[Panel], paper: tuple[int, ...]) -> Figure:
     names = list(dict.fromkeys(name for panel in panels for name in panel.found))
     size = len(panels[0].image)
     grid = _Grid(size, round(1.18 * size), round(1.05 * size))  # room for Dice below, and a gap
-    canvas, truth, found = _canvas(panels, names, grid)
+    canvas, truth, found = _canvas(panels, names, grid, paper)
     height, width = truth.shape
     left = 0.3 * size  # for ids
     top = (0.06 + 0.12 * max(_broken(name).count("\n") + 1 for name in ("image", *names))) * size
@@ -94,13 +101,15 @@ def panel_figure(panels: Sequence[Panel], path: Path) -> None:
     _captions(axis, panels, names, grid)
     axis.set(xlim=(-left, width), ylim=(height, -top))
     axis.set_axis_off()
-    save_figure(picture, path, dpi=140)
+    return picture
 
 
-def _canvas(panels: Sequence[Panel], names: Sequence[str], grid: _Grid) -> tuple[Pixels, Mask, Mask]:
+def _canvas(
+    panels: Sequence[Panel], names: Sequence[str], grid: _Grid, paper: tuple[int, ...]
+) -> tuple[Pixels, Mask, Mask]:
     """All pictures on one sheet, with the masks at their places; an axis for each takes twenty times as long."""
     shape = len(panels) * grid.down, (2 + len(names)) * grid.across
-    canvas = np.full((*shape, 3), 255, np.uint8)
+    canvas = np.full((*shape, 3), paper, np.uint8)
     truth, found = np.zeros(shape, bool), np.zeros(shape, bool)
     for row, panel in enumerate(panels):
         for column in (0, 1, *(2 + names.index(name) for name in panel.found)):
@@ -115,7 +124,8 @@ def _captions(axis: Axes, panels: Sequence[Panel], names: Sequence[str], grid: _
     """Names above the columns and beside the lines, Dice below each picture."""
     middle = grid.size / 2
     for column, name in enumerate(("image", "truth", *names)):
-        axis.text(column * grid.across + middle, -0.03 * grid.size, _broken(name), ha="center", va="bottom", size=7.5)
+        place = column * grid.across + middle, -0.03 * grid.size
+        axis.text(*place, _broken(name), ha="center", va="bottom", size=7.5)
     for row, panel in enumerate(panels):
         dataset, _, id_ = panel.id.partition("/")
         named = f"{panel.place}: {dataset}" if panel.place else dataset
@@ -139,15 +149,18 @@ def read_images(store: Path, dataset: str, ids: Sequence[str]) -> tuple[Pixels, 
     return prepared.images(chosen), prepared.masks(chosen) > 0
 
 
+def read_scored(row: Row, dataset: str, ids: Sequence[str]) -> tuple[Pixels, Mask]:
+    """Read images (n, S, S, 3) and masks (n, S, S) from the store that a row's first seed was scored on."""
+    seed = next(iter(row.scores(dataset)))
+    result = next(result for result in row.results if result.seed == seed)
+    return read_images(result.stores.get(dataset) or Path(result.config["data"]["store"]), dataset, ids)
+
+
 def _of_dataset(rows: Mapping[str, Row], dataset: str) -> list[Panel]:
-    some = next(iter(rows.values()))
-    seed, scores = next(iter(some.scores(dataset).items()))
-    places = _choose(rows, dataset, scores.ids)
+    places = _choose(rows, dataset, next(iter(next(iter(rows.values())).scores(dataset).values())).ids)
     chosen = list(places)
-    result = next(result for result in some.results if result.seed == seed)
-    store = result.stores.get(dataset) or Path(result.config["data"]["store"])
-    images, truth = read_images(store, dataset, chosen)
-    found = {name: _found(row, dataset, chosen, truth) for name, row in rows.items()}
+    images, truth = read_scored(next(iter(rows.values())), dataset, chosen)
+    found = {name: read_found(row, dataset, chosen, truth) for name, row in rows.items()}
     return [
         Panel(id_, image, true, {name: masks[place] for name, masks in found.items()}, places[id_])
         for place, (id_, image, true) in enumerate(zip(chosen, images, truth, strict=True))
@@ -170,7 +183,7 @@ def _choose(rows: Mapping[str, Row], dataset: str, ids: Sequence[str]) -> dict[s
     return found
 
 
-def _found(row: Row, dataset: str, ids: Sequence[str], truth: Mask) -> list[tuple[Mask, float]]:
+def read_found(row: Row, dataset: str, ids: Sequence[str], truth: Mask) -> list[tuple[Mask, float]]:
     """Masks and Dice of a row's first seed, if store and masks are those that were scored."""
     result = next(result for result in row.results if dataset in result.scores)
     scores = result.scores[dataset]

@@ -9,19 +9,25 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fpgm.report.plots.saving import save_figure
+from fpgm.report.plots.saving import save_figure, theme
 
 Floats = NDArray[np.floating]
 
 
-def alignment_figure(original: Floats, aligned: Mapping[str, Floats], path: Path) -> None:
+def alignment_figure(original: Floats, aligned: Mapping[str, Floats], path: Path, *, dark: bool = False) -> None:
     """Draw a row per image: original, then each aligned version with its difference from the original.
 
     Args:
         original: (N, H, W, 3) in [0, 1].
         aligned: name -> (N, H, W, 3).
         path: picture file to write, ``.png`` or ``.jpg``.
+        dark: light text on the background of a dark page.
     """
+    with theme(dark):
+        save_figure(_compare(original, aligned), path, dpi=130)
+
+
+def _compare(original: Floats, aligned: Mapping[str, Floats]) -> Figure:
     columns = 1 + 2 * len(aligned)
     figure = Figure(figsize=(2 * columns + 0.8, 2 * len(original) + 0.3), layout="compressed")
     axes = figure.subplots(len(original), columns, squeeze=False)
@@ -38,7 +44,7 @@ def alignment_figure(original: Floats, aligned: Mapping[str, Floats], path: Path
     figure.colorbar(shown, ax=axes.ravel().tolist(), aspect=40, pad=0.01)
     for axis in axes.flat:
         axis.set_axis_off()
-    save_figure(figure, path, dpi=130)
+    return figure
 
 
 def profile_figure(profiles: Mapping[str, Floats], path: Path, *, title: str) -> None:

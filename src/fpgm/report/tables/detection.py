@@ -8,7 +8,7 @@ from typing import Any
 
 from fpgm.report.reading.groups import Group
 from fpgm.report.reading.studies import Entry, Study
-from fpgm.report.tables.formats import Cell, Line, Table
+from fpgm.report.tables.formats import Cell, Line, Table, bracketed
 from fpgm.report.tables.score_table import ABSENT, notice, table_name
 from fpgm.runs.details import (
     NOT_MEASURABLE,
@@ -21,11 +21,14 @@ from fpgm.runs.details import (
     expected_calibration_error,
 )
 from fpgm.runs.scores import Scores
+from fpgm.runs.summary import share_interval
 
 READING = (
     f"Polyps are connected parts of the true mask, pixels that touch at a corner included; {SIZE_RULE}. A polyp is "
     "`missed` if no pixel of it was found. A false alarm is a connected part of the prediction that touches no polyp; "
     "its size is its own.",
+    "`[a, b] %` is the 95 % interval of the share that was missed, by Wilson, as if polyps were independent; those of "
+    "one video, and one polyp by several seeds, are not, so that the true uncertainty is larger.",
     f"False alarms per frame are those on frames without a polyp; `{NOT_MEASURABLE}` where every frame has one.",
     "The calibration error is the expected calibration error of the foreground probability over all pixels, in 15 "
     "bins, in percent. Most pixels are certain background, so that even a poor calibration gives a small figure.",
@@ -69,10 +72,18 @@ def _counts(scores: Sequence[Scores]) -> tuple[dict[str, SizeCount], EmptyFrames
 
 def _line(entry: Entry, name: str, scores: Sequence[Scores]) -> Line:
     sizes, empty, error = _counts(scores)
-    missed = [Cell(f"{one.missed}/{one.polyps}" if one.polyps else ABSENT) for one in sizes.values()]
+    missed = [_missed(one) for one in sizes.values()]
     alarms = [Cell(str(one.alarms)) for one in sizes.values()]
     rate = Cell(NOT_MEASURABLE) if empty.rate is None else Cell(f"{empty.rate:.2f}", f"of {empty.frames}")
     return Line((Cell(entry.label), Cell(scores[0].label(name)), *missed, *alarms, rate, Cell(f"{100 * error:.2f}")))
+
+
+def _missed(one: SizeCount) -> Cell:
+    """Missed polyps of all, with the interval of their share in percent."""
+    if not one.polyps:
+        return Cell(ABSENT)
+    low, high = share_interval(one.missed, one.polyps)
+    return Cell(f"{one.missed}/{one.polyps}", interval=f"{bracketed(100 * low, 100 * high)} %")
 
 
 def _record(entry: Entry, name: str, scores: Sequence[Scores]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -33,11 +34,12 @@ _MARKED = re.compile(r"\bL_(sup|unsup|freq)\b|`([^`]+)`")  # a loss of the paper
 
 
 class Cell(NamedTuple):
-    """A text, the spread that belongs to it, and whether it is the best of its column."""
+    """A text, the spread that belongs to it, whether it is the best of its column, and its 95 % interval."""
 
     text: str
     spread: str = ""
     best: bool = False
+    interval: str = ""
 
 
 class Line(NamedTuple):
@@ -141,6 +143,11 @@ def prose(text: str) -> str:
     )
 
 
+def bracketed(low: float, high: float) -> str:
+    """Write a 95 % interval of percents; nothing where there is none."""
+    return "" if math.isnan(low) else f"[{low:.1f}, {high:.1f}]"
+
+
 def join(names: Sequence[object]) -> str:
     """Write a list with commas."""
     return ", ".join(map(str, names))
@@ -149,7 +156,7 @@ def join(names: Sequence[object]) -> str:
 def _markdown_cell(cell: Cell) -> str:
     text = cell.text.replace("|", r"\|")
     text = f"**{text}**" if cell.best else text
-    return f"{text} {cell.spread}".strip()
+    return " ".join(filter(None, (text, cell.spread, cell.interval)))
 
 
 def _latex(text: str) -> str:
@@ -168,7 +175,7 @@ def _latex_plain(text: str) -> str:
 
 def _latex_cell(cell: Cell) -> str:
     text = rf"\textbf{{{_latex(cell.text)}}}" if cell.best else _latex(cell.text)
-    return f"{text} {_latex(cell.spread)}".strip()
+    return " ".join(filter(None, (text, _latex(cell.spread), _latex(cell.interval))))
 
 
 def _latex_heads(heads: Sequence[tuple[str, int]]) -> list[str]:
@@ -188,8 +195,8 @@ def _html_line(cells: Sequence[Cell], tag: str, left: int) -> str:
     for place, cell in enumerate(cells):
         text = prose(cell.text)
         text = f"<b>{text}</b>" if cell.best else text
-        spread = f" <small>{escape(cell.spread)}</small>" if cell.spread else ""
-        made += f"<{tag}{'' if place < left else ' class=number'}>{text}{spread}</{tag}>"
+        more = "".join(f" <small>{escape(one)}</small>" for one in (cell.spread, cell.interval) if one)
+        made += f"<{tag}{'' if place < left else ' class=number'}>{text}{more}</{tag}>"
     return made
 
 

@@ -15,7 +15,19 @@ from fpgm.report.reading.groups import Group, Row, Setting, labels, rank
 from fpgm.report.reading.paper import COPIES, DATASETS
 from fpgm.report.reading.studies import Study
 from fpgm.report.tables.formats import Cell, Line, Table, join
-from fpgm.report.tables.score_table import ABSENT, CHOICE, NAMES, Figure, is_best, missed_of_all, notice, summed_up
+from fpgm.report.tables.score_table import (
+    ABSENT,
+    CHOICE,
+    INTERVALS,
+    NAMES,
+    Figure,
+    dice_summary,
+    interval,
+    is_best,
+    missed_of_all,
+    notice,
+    summed_up,
+)
 from fpgm.report.tables.significance import READING as TESTS
 from fpgm.report.tables.significance import comparison, comparison_table, corrected
 from fpgm.runs.scores import Scores, false_alarms, missed, pooled, without_polyp
@@ -28,6 +40,7 @@ READING = (
     f"`{MEAN}` is the mean of these columns, so that hospitals weigh equally, and then of the seeds; `a ± b` is mean "
     "and standard deviation over seeds, there of the mean over hospitals. `a (b)` is mean and standard deviation over "
     "images, in a row of one seed. The best is bold.",
+    INTERVALS,
     f"`{SEEN}`: the test images of the hospitals that were trained on, averaged over folds and seeds in the same way.",
     "`missed` counts images in which nothing was found although there is a polyp, `false alarms` images without a "
     "polyp in which one was found, all seeds together, and below the mean all hospitals together.",
@@ -122,7 +135,8 @@ def hospital_table(study: HospitalStudy) -> Table:
         cells = [Cell(label, f"· {_seeds(columns)}")]
         for place, column in enumerate(columns):
             best = is_best(column.dice, [others[place].dice for others in made.values()], "dice")
-            cells.append(Cell(column.dice.text, column.dice.spread, best))
+            told = interval(dice_summary(column.scores)) if place < len(study.folds) else ""
+            cells.append(Cell(column.dice.text, column.dice.spread, best, told))
             counts = [missed_of_all(column.scores), _alarms_of_all(column.scores)][: len(names) - 1]
             cells += map(Cell, counts if column.unseen else ())
         lines.append(Line(tuple(cells)))

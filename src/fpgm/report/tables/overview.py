@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from fpgm.report.reading.groups import Group, Row, rank
 from fpgm.report.reading.paper import DATASETS, METHODS
 from fpgm.report.tables.formats import Cell, Line, Table
-from fpgm.report.tables.score_table import ABSENT
+from fpgm.report.tables.score_table import ABSENT, INTERVALS, dice_summary, interval
 from fpgm.runs.scores import Scores
-from fpgm.runs.summary import INTERVAL, Summary, summarise
 
 _NAMES = {
     "labeled": "labelled",
@@ -22,8 +19,8 @@ _NAMES = {
 }  # of the settings that groups differ in
 OTHER = "*"
 READING = (
-    f"Dice in percent, mean over the images and in brackets the {INTERVAL}. Of several seeds, an image counts with its "
-    "mean over them.",
+    "Dice in percent, mean over the images.",
+    INTERVALS,
     f"`{OTHER}`: scored on other images of the set than the first row that has it, for instance by another split; "
     "such figures are not to be compared.",
 )
@@ -75,20 +72,13 @@ def _sets(row: Row) -> set[str]:
     return {name for result in row.results for name in result.scores}
 
 
-def _summary(scores: Mapping[int, Scores]) -> Summary:
-    """Sum up Dice over the images; each counts with its mean over the seeds that were scored on the same images."""
-    one, *others = scores.values()
-    alike = [one, *(other for other in others if other.ids == one.ids)]
-    return summarise(np.mean([each.values["dice"] for each in alike], axis=0), groups=one.groups)
-
-
 def _cell(scores: Mapping[int, Scores], first: dict[str, tuple[str, ...]], name: str) -> Cell:
     if not scores:
         return Cell(ABSENT)
     ids = next(iter(scores.values())).ids
     other = OTHER if set(first.setdefault(name, ids)) != set(ids) else ""
-    found = _summary(scores)
-    return Cell(f"{100 * found.mean:.1f}{other}", f"[{100 * found.low:.1f}, {100 * found.high:.1f}]")
+    found = dice_summary(scores)
+    return Cell(f"{100 * found.mean:.1f}{other}", interval=interval(found))
 
 
 def _record(
@@ -96,7 +86,7 @@ def _record(
 ) -> list[dict[str, Any]]:
     if not scores:
         return []
-    found = _summary(scores)
+    found = dice_summary(scores)
     figures = {"dice": found.mean, "low": found.low, "high": found.high, "images": found.count}
     settings = {key: _plain(own.get(key)) for key in shown}
     seeds = " ".join(map(str, row.seeds))

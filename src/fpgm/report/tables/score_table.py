@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from fpgm.report.reading.groups import Group, Row
 from fpgm.report.reading.paper import CAUTION, DATASETS, SIZE, UNSEEN, paper_figures
 from fpgm.report.reading.studies import Entry, Study
-from fpgm.report.tables.formats import Cell, Line, Table, join
+from fpgm.report.tables.formats import Cell, Line, Table, bracketed, join
 from fpgm.runs.scores import METRICS, Scores, false_alarms, missed
+from fpgm.runs.summary import Summary, summarise
 
 NOTICE = (
     "These are phantom images, drawn by the program. The figures show that everything works together and how methods "
@@ -22,6 +23,11 @@ NOTICE = (
 NAMES = {"dice": "Dice ↑", "jaccard": "Jaccard ↑", "hd95": "HD95 ↓", "asd": "ASD ↓"}
 RULES = {"penalise": "", "released": "released_"}  # way of scoring -> prefix of its columns
 CHOICE = "Weights were chosen by Dice on the validation images; the images scored here chose nothing."
+INTERVALS = (
+    "`[a, b]` with a Dice is the bootstrap 95 % interval of its mean, over patients or videos where these are known, "
+    "else over images. Of several seeds, an image counts with its mean over them, so that the interval speaks of these "
+    "trained networks."
+)
 READING = (
     "Dice and Jaccard are in percent. HD95, the 95th percentile of the surface distances of both directions together, "
     "and ASD, their mean, are in pixels of the prepared size.",
@@ -32,6 +38,7 @@ READING = (
     "counts missed polyps, all seeds together.",
     "`a ± b` is mean and standard deviation of the seeds' means, in a row of several seeds; `a (b)` is mean and "
     "standard deviation over images, in a row of one seed. The best by `penalise` is bold.",
+    INTERVALS,
 )
 _PAPER_TABLES = {
     ("main", False): "main",
@@ -81,6 +88,20 @@ def summed_up(scores: Mapping[int, Scores], column: str) -> Figure:
     mean = float(means.mean()) if len(means) else np.nan
     sd = float(spread.std(ddof=1)) if len(spread) > 1 else np.nan
     return Figure(scale * mean, scale * sd, "seeds" if len(known) > 1 else "images")
+
+
+def dice_summary(scores: Mapping[int, Scores]) -> Summary:
+    """Sum up Dice over the images; each counts with its mean over the seeds that were scored on the same images."""
+    if not scores:
+        return summarise([])
+    one, *others = scores.values()
+    alike = [one, *(other for other in others if other.ids == one.ids)]
+    return summarise(np.mean([each.values["dice"] for each in alike], axis=0), groups=one.groups)
+
+
+def interval(found: Summary) -> str:
+    """Write the 95 % interval of a Dice in percent."""
+    return bracketed(100 * found.low, 100 * found.high)
 
 
 def score_table(group: Group, study: Study, *, unseen: bool) -> Table | None:
@@ -177,7 +198,8 @@ def _lines(entry: Entry, datasets: Sequence[str], figures: Figures) -> list[Line
             for metric in METRICS:
                 own = figures[entry.label, name, prefix + metric]
                 column = [figure for key, figure in figures.items() if key[1:] == (name, prefix + metric)]
-                cells.append(Cell(own.text, own.spread, first and is_best(own, column, metric)))
+                told = interval(dice_summary(entry.row.scores(name))) if first and metric == "dice" else ""
+                cells.append(Cell(own.text, own.spread, first and is_best(own, column, metric), told))
             cells.append(Cell(missed_of_all(entry.row.scores(name)) if first else ""))
         lines.append(Line(tuple(cells), aside=not first))
     return lines
@@ -254,6 +276,14 @@ def _later_facts(study: Study, datasets: Sequence[str]) -> Iterator[str]:
             yield f"{name} came after the training; near duplicates of training images among its images: {most}."
 
 
+def _limits(found: Summary) -> dict[str, Any]:
+    """The interval for programs."""
+    return {"low": 100 * found.low, "high": 100 * found.high}
+
+
+_NO_LIMITS: Mapping[str, Any] = {"low": "", "high": ""}  # of other metrics than Dice
+
+
 def _records(
     group: Group, study: Study, datasets: Sequence[str], unseen: bool, figures: Figures
 ) -> list[dict[str, Any]]:
@@ -264,6 +294,7 @@ def _records(
         for name in datasets:
             scores = entry.row.scores(name)
             theirs = paper_figures(table, setting.labeled, entry.theirs, name)
+            found = dice_summary(scores)
             for rule, prefix in RULES.items():
                 for metric in METRICS:
                     own = figures[entry.label, name, prefix + metric]
@@ -282,6 +313,7 @@ def _records(
                             "mean": own.mean,
                             "sd": own.sd,
                             "sd_over": own.over,
+                            **(_limits(found) if (rule, metric) == ("penalise", "dice") else _NO_LIMITS),
                             "missed": sum(map(missed, scores.values())),
                             "paper": theirs.get(metric, ""),
                         }

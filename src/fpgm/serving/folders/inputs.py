@@ -1,7 +1,7 @@
 """Inputs of a prediction: files, folders, patterns and videos, with a name for the results of each.
 
 Moving pictures are animated GIF, WebP and PNG files and TIFF files of several pages, which Pillow reads, DICOM files of
-several frames, for which pydicom must be installed, and videos, for which OpenCV must be.
+several frames, for which pydicom must be installed, and films, for which PyAV must be.
 """
 
 from __future__ import annotations
@@ -117,9 +117,14 @@ def claims(name: str) -> set[str]:
     return {str(low), *(f"{folder}/" for folder in low.parents if str(folder) != ".")}
 
 
+def is_film(path: Path) -> bool:
+    """Whether a file is a film by its name."""
+    return path.suffix.casefold() in VIDEOS
+
+
 def open_frames(path: Path) -> Frames:
-    """Open a picture or video file; raise ``Refused`` here or later if it is damaged."""
-    if path.suffix.casefold() in VIDEOS:
+    """Open a picture or film; raise ``Refused`` here or later if it is damaged."""
+    if is_film(path):
         return Frames(True, read_video(path))
     data = read_picture_file(path)
     if path.suffix.casefold() in DICOM:

@@ -16,15 +16,18 @@ from PIL import Image
 from fpgm._version import __version__
 from fpgm.calibration import expected_dice
 from fpgm.data.names import printable
+from fpgm.data.pictures import Refused
 from fpgm.files import check_inside, file_sha256, sole_writer
 from fpgm.serving.findings import describe
-from fpgm.serving.folders.inputs import Source, claims, distinct, open_frames
+from fpgm.serving.folders.films import FilmDone, FoundFrame, predict_film
+from fpgm.serving.folders.inputs import Source, claims, distinct, is_film, open_frames
 from fpgm.serving.folders.overlap import prefetched
 from fpgm.serving.folders.record import RECORD, TABLE, Entry, Frame, PredictionRecord, frame_name
 from fpgm.serving.pictures import SUFFIXES, Kind, place, save_pictures
-from fpgm.serving.predictor import Batch, Computed, Predictor
+from fpgm.serving.predictor import Batch, Computed, Predicted, Predictor
+from fpgm.serving.smoothing import check_half_life
 
-Advance = Callable[[int, int], None]
+Advance = Callable[[str, int, int], None]  # files, or frames of a film; how many are done, and how many there are
 _MOST_PIXELS = 2**24  # of the pictures that wait together; those of four passes are in memory
 
 
@@ -37,13 +40,14 @@ class Skipped(NamedTuple):
 
 @dataclass
 class Summary:
-    """What became of the files: predicted now, predicted before, left out; how much was found; and the settings."""
+    """What became of the files: predicted now, predicted before, left out; films; what was found; and the settings."""
 
     done: int = 0
     kept: int = 0
     pictures: int = 0
     polyps: int = 0
     problems: list[Skipped] = field(default_factory=list)
+    films: list[FilmDone] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -56,6 +60,7 @@ class _Job:
     name: str
     sha256: str = ""
     moving: bool = False
+    film: bool = False
     problem: str = ""
     frames: list[Frame] = field(default_factory=list)
 
@@ -68,7 +73,8 @@ def predict_files(
     sources: Sequence[Source],
     out: Path,
     kinds: Iterable[Kind] | None = None,
-    advance: Advance = lambda done, total: None,
+    advance: Advance = lambda stage, done, total: None,
+    smoothing: float = 0.0,
 ) -> Summary:
     """Predict files and write OUT/<kind>/<name> for each kind, and OUT/findings.csv.
 
@@ -77,15 +83,18 @@ def predict_files(
         sources: the files; see `find_sources`.
         out: folder of results; one that holds other files in the places of ours, or that another process writes to, is
             refused.
-        kinds: kinds of pictures to write; all if not given. Only a combined model has disagreements.
-        advance: called with how many files are dealt with, and how many there are.
+        kinds: kinds of results to write; if not given, all pictures of pictures, and films of films. Only a combined
+            model has disagreements.
+        advance: called with how many files, or frames of a film, are dealt with, and how many there are.
+        smoothing: of films, the seconds after which a past frame counts half; 0 for each frame alone.
     """
+    check_half_life(smoothing)
     if kinds is not None and (missing := set(kinds) - usual_kinds(predictor)):
         raise ValueError(f"a single model has no {', '.join(missing)}: `fpgm combine` makes a model that has")
     _claim(out)
     with sole_writer(out):
         wanted = usual_kinds(predictor) if kinds is None else set(kinds)
-        folder = _Folder(predictor, out, [kind for kind in SUFFIXES if kind in wanted])
+        folder = _Folder(predictor, out, [kind for kind in SUFFIXES if kind in wanted], kinds is None, smoothing)
         jobs = folder.jobs(sources)
         try:
             folder.run(jobs, advance)
@@ -95,15 +104,17 @@ def predict_files(
 
 
 def usual_kinds(predictor: Predictor) -> set[Kind]:
-    """Return the kinds of pictures that a model can make."""
+    """Return the kinds of results that a model can make."""
     return {kind for kind in SUFFIXES if kind != "disagreements" or getattr(predictor.engine, "disagrees", False)}
 
 
 class _Folder:
     """A folder of results while it is written to."""
 
-    def __init__(self, predictor: Predictor, out: Path, kinds: Sequence[Kind]) -> None:
-        self.predictor, self.out, self.kinds = predictor, out, kinds
+    def __init__(self, predictor: Predictor, out: Path, kinds: Sequence[Kind], usual: bool, smoothing: float) -> None:
+        self.predictor, self.out, self.smoothing = predictor, out, smoothing
+        self.picture_kinds = [kind for kind in kinds if kind != "films"]
+        self.film_kinds: Sequence[Kind] = ["films"] if usual else kinds  # pictures of all frames fill a disk
         self.record, self.summary = PredictionRecord(out), Summary()
         self.settings: dict[str, Any] = {
             "version": __version__,
@@ -112,6 +123,7 @@ class _Folder:
             "average": predictor.average,
             "keep_largest": predictor.keep_largest,
             "min_area": predictor.min_area,
+            "smoothing": smoothing,
             "kinds": list(kinds),
         }
         self.summary.settings = self.settings
@@ -142,12 +154,14 @@ class _Folder:
         with ThreadPoolExecutor(1) as writer, closing(prefetched(self._batches(jobs))) as batches:
             for waiting, batch in batches:
                 computed = [] if batch is None else self.predictor.compute(batch)
+                for job in (job for job, picture in waiting if picture is None and job.film):
+                    self._film(job, advance)
                 written.append(writer.submit(self._write, waiting, computed))
                 if len(written) > 1:
                     ended += written.popleft().result()
-                    advance(ended, len(jobs))
+                    advance("files", ended, len(jobs))
             ended += sum(one.result() for one in written)
-        advance(ended, len(jobs))
+        advance("files", ended, len(jobs))
 
     def _batches(self, jobs: Sequence[_Job]) -> Generator[tuple[list[_Waiting], Batch | None], None, None]:
         """Let pictures of several files fill a pass, and prepare them; None if there is no picture to compute."""
@@ -167,14 +181,15 @@ class _Folder:
         pictures = [picture for _, picture in waiting if picture is not None]
         return self.predictor.prepare(pictures) if pictures else None
 
-    def _pictures(self, jobs: Iterable[_Job]) -> Iterator[tuple[_Job, Image.Image | None]]:
-        """Yield the pictures of each file, and None at its end."""
+    def _pictures(self, jobs: Iterable[_Job]) -> Iterator[_Waiting]:
+        """Yield the pictures of each file, and None at its end; a film has none here, see `_film`."""
         for job in jobs:
             try:
                 job.sha256 = file_sha256(job.path)
                 if not self._is_done(job):
                     self._clear(job)
-                    job.moving, pictures = open_frames(job.path)
+                    job.film = is_film(job.path)
+                    job.moving, pictures = (True, iter(())) if job.film else open_frames(job.path)
                     for picture in pictures:
                         yield job, picture
             except OSError as error:
@@ -183,6 +198,22 @@ class _Folder:
                 job.problem = str(refusal)
             yield job, None
 
+    def _film(self, job: _Job, advance: Advance) -> None:
+        """Predict a film by itself: what is found in a frame depends on those before."""
+
+        def take(one: FoundFrame) -> None:
+            self._save(job, one.frame.picture, one.found, one.time)
+
+        def show(done: int, total: int) -> None:
+            advance(f"frames of {printable(job.path.name)}", done, total)
+
+        kinds = self.film_kinds
+        try:
+            done = predict_film(self.predictor, job.path, self.out, job.name, kinds, self.smoothing, take, show)
+            self.summary.films.append(done)
+        except Refused as refusal:
+            job.problem = str(refusal)
+
     def _write(self, waiting: Sequence[_Waiting], computed: Sequence[Computed]) -> int:
         """Write the pictures that were computed; return how many files have come to their end."""
         rest = iter(computed)
@@ -190,13 +221,16 @@ class _Folder:
             if picture is None:
                 self._end(job)
                 continue
-            found = self.predictor.finish(next(rest), picture.size)
-            name = frame_name(job.name, len(job.frames)) if job.moving else job.name
-            save_pictures(self.out, name, picture, found, self.kinds)
-            doubt = 1 - expected_dice(found.mask, found.probability)
-            frame = Frame(pixels=found.mask.size, findings=tuple(describe(*found)), uncertainty=min(max(doubt, 0), 1))
-            job.frames.append(frame)
+            self._save(job, picture, self.predictor.finish(next(rest), picture.size))
         return len(waiting) - len(computed)
+
+    def _save(self, job: _Job, picture: Image.Image, found: Predicted, time: float | None = None) -> None:
+        """Write the pictures of a frame, and keep what was found in it."""
+        name = frame_name(job.name, len(job.frames)) if job.moving else job.name
+        save_pictures(self.out, name, picture, found, self.picture_kinds if time is None else self.film_kinds)
+        doubt = min(max(1 - expected_dice(found.mask, found.probability), 0), 1)
+        findings = tuple(describe(*found))
+        job.frames.append(Frame(pixels=found.mask.size, findings=findings, uncertainty=doubt, time=time))
 
     def _end(self, job: _Job) -> None:
         if job.problem:
@@ -227,8 +261,14 @@ class _Folder:
         return (
             entry is not None
             and (entry.sha256, entry.settings) == (job.sha256, self.settings)
-            and all(place(self.out, kind, name).is_file() for kind in self.kinds for name in entry.names())
+            and all(path.is_file() for path in self._files(entry, is_film(job.path)))
         )
+
+    def _files(self, entry: Entry, film: bool) -> Iterator[Path]:
+        """Yield the files of results that a file has."""
+        for kind in self.film_kinds if film else self.picture_kinds:
+            for name in [entry.name] if kind == "films" else entry.names():
+                yield place(self.out, kind, name)
 
     def _clear(self, job: _Job) -> None:
         """Take away what an earlier prediction of this file has left, and keep its name."""

@@ -20,7 +20,7 @@ from fpgm.serving.findings import Finding
 
 RECORD, TABLE = "predictions.jsonl", "findings.csv"
 COLUMNS = (
-    "image", "frame", "name", "uncertainty", "polyp", "area", "share", "confidence", "disagreement",
+    "image", "frame", "time", "name", "uncertainty", "polyp", "area", "share", "confidence", "disagreement",
     "left", "top", "width", "height",
 )  # fmt: skip
 
@@ -32,6 +32,7 @@ class Frame(BaseModel):
         pixels: its pixels.
         findings: the polyps found.
         uncertainty: 1 minus the Dice that the model expects of its mask; None in records of earlier releases.
+        time: seconds since the first frame of a film; None of what is not a film.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +40,7 @@ class Frame(BaseModel):
     pixels: int = Field(gt=0)
     findings: tuple[Finding, ...]
     uncertainty: float | None = Field(None, ge=0, le=1)
+    time: float | None = Field(None, ge=0, allow_inf_nan=False)
 
 
 class Entry(BaseModel):
@@ -134,7 +136,8 @@ def _doubt(entry: Entry) -> tuple[float, str]:
 def _lines(entry: Entry) -> Iterator[tuple[Any, ...]]:
     for number, (name, frame) in enumerate(zip(entry.names(), entry.frames, strict=True), start=1):
         doubt = "" if frame.uncertainty is None else f"{frame.uncertainty:.4f}"
-        where = entry.image, number if entry.moving else "", name, doubt
+        time = "" if frame.time is None else f"{frame.time:.3f}"
+        where = entry.image, number if entry.moving else "", time, name, doubt
         if not frame.findings:
             yield (*where, 0, 0, 0, *[""] * 6)
         for polyp, found in enumerate(frame.findings, start=1):

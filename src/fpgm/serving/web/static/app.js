@@ -1,12 +1,15 @@
 // The page: choosing a frame, the tabs, and what goes wrong.
 
+import { isFilm, openFilm } from "./film.js";
 import { clearPrediction, download, showPrediction, update } from "./find.js";
 import * as see from "./see.js";
 import { ask, askBlob } from "./server.js";
 
 const part = (id) => document.getElementById(id);
 const MOST = 500; // frames of a strip
-let about = null, latest = 0, files = [], current = 0;
+let about = null, latest = 0, current = 0, opened = 0;
+let files = []; // { name, saved, blob, label, thumb }: the frames of the strip; `blob` gives the picture
+let films = []; // that are open
 
 function say(text) {
   part("status").textContent = text;
@@ -17,18 +20,20 @@ function showProblem(error) {
   part("problem").hidden = !error;
 }
 
-/** Send a picture and show what was found; `name` is for messages and for the files the user saves. */
-async function take(blob, name) {
+/** Send a picture and show what was found; `name` is for messages, `saved` for the files the user saves. */
+async function take({ name, saved, blob: find }) {
   const turn = ++latest;
   showProblem(null);
   say(`Looking at ${name} …`);
   try {
+    const blob = await find(() => turn === latest);
+    if (turn !== latest) return;
     if (about && blob.size > about.max_bytes) {
       throw new Error(`The file is over ${about.max_bytes / 2 ** 20} MB, the most this server takes.`);
     }
     const answer = await ask("api/predict?pictures=true", blob);
     if (turn !== latest) return;
-    await showPrediction(answer, name.replace(/\.[^.]*$/, "") || "frame");
+    await showPrediction(answer, saved || "frame");
     document.querySelector("#find .empty").hidden = true;
     document.querySelector("#find .result").hidden = false;
     say(`Shown: ${name}, ${answer.width} × ${answer.height} pixels`);
@@ -53,24 +58,63 @@ function clear() {
   }
 }
 
-/** Take all files that were chosen, dropped or pasted, and show the first. */
-function takeFiles(list) {
-  const all = [...list];
+/** Take all files that were chosen, dropped or pasted, and show the first frame. */
+async function takeFiles(list) {
+  const all = [...list], turn = ++opened;
   if (!all.length) return;
-  files = all.slice(0, MOST);
-  part("strip").hidden = files.length < 2;
-  part("frames").replaceChildren(...(files.length < 2 ? [] : files.map(toButton)));
-  const few = all.length > MOST ? `Only the first ${MOST} of ${all.length} files are taken. ` : "";
-  part("strip-help").textContent = `${few}Arrow keys step through the frames.`;
-  step(0);
+  if (all.some(isFilm)) say("Opening …");
+  const found = [], notes = [], problems = [], now = [];
+  for (const file of all.slice(0, MOST)) {
+    try {
+      if (!isFilm(file)) found.push(toFrame(file));
+      else {
+        const film = await openFilm(file, about ?? { max_pixels: Infinity, max_bytes: Infinity });
+        now.push(film);
+        found.push(...film.frames);
+        notes.push(film.about);
+      }
+    } catch (error) {
+      problems.push(`${file.name}: ${error.message}`);
+    }
+  }
+  if (turn !== opened) return now.forEach((film) => film.close()); // others were chosen meanwhile
+  films.forEach((film) => film.close());
+  films = now;
+  showStrip(found, notes, all.length);
+  if (found.length) step(0);
+  else clear();
+  if (problems.length) showProblem(new Error(problems.join(" ")));
 }
 
-function toButton(file, i) {
+const toFrame = (file) => ({ name: file.name || "pasted frame", saved: file.name.replace(/\.[^.]*$/, ""), blob: async () => file });
+
+function showStrip(found, notes, count) {
+  files = found.slice(0, MOST);
+  part("strip").hidden = files.length < 2;
+  const buttons = files.length < 2 ? [] : files.map(toButton);
+  part("frames").replaceChildren(...buttons);
+  part("film-note").textContent = notes.join(" ");
+  part("film-note").hidden = !notes.length;
+  const left = Math.max(count, found.length), few = left > MOST ? `Only the first ${MOST} of ${left} are taken. ` : "";
+  part("strip-help").textContent = `${few}Arrow keys step through the frames.`;
+  showThumbs(files, buttons, opened);
+}
+
+/** Put a small picture on each frame of a film, one after the other, until others are chosen. */
+async function showThumbs(frames, buttons, turn) {
+  for (const [i, frame] of frames.entries()) {
+    if (turn !== opened) return;
+    const small = buttons[i] && (await frame.thumb?.(() => turn === opened).catch(() => null));
+    if (small) buttons[i].querySelector("button").prepend(small);
+  }
+}
+
+function toButton(frame, i) {
   const item = document.createElement("li"), button = document.createElement("button");
   button.type = "button";
-  button.textContent = i + 1;
-  button.title = file.name;
-  button.setAttribute("aria-label", `Frame ${i + 1}: ${file.name}`);
+  button.textContent = frame.label ?? i + 1;
+  button.title = frame.name;
+  button.setAttribute("aria-label", `Frame ${i + 1}: ${frame.name}`);
   button.addEventListener("click", () => step(i));
   item.append(button);
   return item;
@@ -86,18 +130,14 @@ function step(place) {
   buttons[place]?.scrollIntoView({ block: "nearest", inline: "nearest" });
   part("before").disabled = place === 0;
   part("after").disabled = place === files.length - 1;
-  take(files[place], files[place].name || "pasted frame");
+  take(files[place]);
 }
 
 async function takeExample(name, button) {
   press(button);
-  files = [];
-  part("strip").hidden = true;
-  try {
-    await take(await askBlob(`api/examples/${name}.png`), name);
-  } catch (error) {
-    showProblem(error);
-  }
+  opened++;
+  showStrip([], [], 0);
+  await take({ name, saved: name, blob: () => askBlob(`api/examples/${name}.png`) });
 }
 
 function press(button) {
@@ -190,7 +230,7 @@ function describe({ note, net, size, training, statistics, threshold, least_shar
   const method = training.method ? `${training.method}, ` : "";
   part("model").textContent = `Model: ${method}${net} at ${size} × ${size}${training.labeled ? `, ${training.labeled} labelled` : ""}${statistics ? `, ${statistics}` : ""}`;
   part("note").textContent = note;
-  part("limits").textContent += `; up to ${max_bytes / 2 ** 20} MB and ${(max_pixels / 1e6).toFixed(1)} million pixels`;
+  part("limits").textContent += `; pictures up to ${max_bytes / 2 ** 20} MB and ${(max_pixels / 1e6).toFixed(1)} million pixels`;
   part("version").textContent = `fpgm ${version}`;
   part("threshold").value = threshold;
   part("least").max = Math.max(2, 200 * least_share);
