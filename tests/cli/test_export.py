@@ -81,8 +81,8 @@ def test_an_engine_is_chosen_shown_and_said_by_predict(
     assert "masks of 24 phantoms" in shown and f"onnxruntime computes {folder} from now on" in shown
     assert [line.split()[1] for line in shown.splitlines() if " ms " in line] == ["torch", "onnxruntime"]
     assert main(["predict", str(folder), str(tmp_path / "image.png"), "--out", str(tmp_path / "out")]) == 0
-    assert "1 files predicted by onnxruntime" in capsys.readouterr().out
+    assert "1 file predicted by onnxruntime" in capsys.readouterr().out
     assert main(["export", str(folder), "--engine", "torch", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["engine"] == "torch"
     assert main(["predict", str(folder), str(tmp_path / "image.png"), "--out", str(tmp_path / "out")]) == 0
-    assert "1 files predicted:" in capsys.readouterr().out
+    assert "1 file predicted:" in capsys.readouterr().out

@@ -251,7 +251,7 @@ def test_masks_of_somebody_else_are_never_overwritten(images: Path, tmp_path: Pa
 
 
 def test_large_pictures_wait_in_smaller_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpgm.serving.folders.predict.FRAME_PIXELS", 1000)
+    monkeypatch.setattr("fpgm.serving.folders.predict._MOST_PIXELS", 1000)
     (tmp_path / "in").mkdir()
     for number in range(4):
         square(5, size=(30, 20)).save(tmp_path / "in" / f"{number}.png")  # 600 pixels each
