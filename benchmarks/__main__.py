@@ -22,6 +22,7 @@ from pathlib import Path
 
 from fpgm.files import write_text
 from fpgm.report.plots.saving import save_figure
+from fpgm.report.plots.style import COLOURS
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -146,7 +147,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     for place, (name, own) in enumerate(curves.items(), 1):
         axis = figure.add_subplot(-(-len(curves) // 3), 3, place)
         what, _, across = name.partition(" by ")
-        axis.loglog([row.at for row in own], [row.ours for row in own], "o-", color="#0072b2", markersize=4)
+        axis.loglog([row.at for row in own], [row.ours for row in own], "o-", color=COLOURS[0], markersize=4)
         axis.set(title=what, xlabel=across, ylabel="MB" if own[0].unit == "MB" else "seconds")
         axis.grid(alpha=0.3, which="both")
     save_figure(figure, path)

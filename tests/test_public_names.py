@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
+import io
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, get_args, get_type_hints
@@ -139,6 +141,23 @@ def test_a_module_gives_what_it_promises(module: str) -> None:
     found = import_module(module)
     assert sorted(found.__all__) == sorted(MODULES[module].split())
     assert all(getattr(found, name) is not None for name in found.__all__)
+
+
+NO_TEXT_OF_THEIR_OWN = {"__version__", "METHODS", "Mask", "Picture", "Plane"}  # a mapping, and names of types
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_name_has_an_example_that_holds(module: str) -> None:
+    """Those that need data are marked, and run on the pages how-to/python.md and how-to/predict.md."""
+    found = import_module(module)
+    runner, finder = doctest.DocTestRunner(verbose=False), doctest.DocTestFinder(recurse=False)
+    for name in set(MODULES[module].split()) - NO_TEXT_OF_THEIR_OWN:
+        entry = getattr(found, name)
+        names = vars(import_module(entry.__module__)) | {"fpgm": fpgm}
+        [example] = finder.find(entry, name, globs=names)
+        assert example.examples, name
+        said = io.StringIO()
+        assert runner.run(example, out=said.write).failed == 0, said.getvalue()
 
 
 @pytest.mark.parametrize("path", ARGUMENTS)

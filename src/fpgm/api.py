@@ -57,6 +57,9 @@ def prepare(
 
     Returns:
         The store, with a count and the files left out of each data set.
+
+    Examples:
+        >>> fpgm.prepare("store", images="frames", masks="masks", name="clinic", size=128)  # doctest: +SKIP
     """
     from fpgm.data.parallel import Workers
     from fpgm.data.raw.groups import set_groups
@@ -101,6 +104,9 @@ def split(
 
     Returns:
         The split, with the number of images in each part.
+
+    Examples:
+        >>> fpgm.split("store", protocol="strict")  # doctest: +SKIP
     """
     from fpgm.data.splits import protocols
     from fpgm.data.splits.dividing import parse_fractions
@@ -159,6 +165,9 @@ def train(
 
     Returns:
         The finished run and its best validation Dice.
+
+    Examples:
+        >>> run = fpgm.train("store", out="run", labeled="all", iterations=2000)  # doctest: +SKIP
     """
     from rich.console import Console
 
@@ -232,6 +241,9 @@ def evaluate(
 
     Returns:
         The scores of every image, and their means.
+
+    Examples:
+        >>> fpgm.evaluate("run", images="ward/images", masks="ward/masks", name="ward")  # doctest: +SKIP
     """
     from fpgm.evaluation import evaluate_any
     from fpgm.model import choose_device
@@ -284,6 +296,9 @@ def predict(
 
     Returns:
         What was written, what was found, and the files that could not be read.
+
+    Examples:
+        >>> fpgm.predict("run", "film.mp4", out="predictions")  # doctest: +SKIP
     """
     from fpgm.serving.folders.inputs import find_sources
     from fpgm.serving.folders.predict import predict_files
@@ -322,6 +337,9 @@ def adapt(
 
     Returns:
         The model and what was measured on the frames.
+
+    Examples:
+        >>> fpgm.adapt("run", "frames-of-the-site", "adapted")  # doctest: +SKIP
     """
     from fpgm.serving.adapt import adapt as fit
 

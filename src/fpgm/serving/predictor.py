@@ -35,6 +35,17 @@ class Engine(Protocol):
         card: card of the model.
         identity: hash that changes when the model's numbers do.
         name: what computes: torch, torch-bfloat16, onnxruntime or openvino.
+
+    Examples:
+        >>> class Red:  # the red of an image
+        ...     identity = name = "red"
+        ...     card = ModelCard(net="unet", arguments={}, size=16, training={})
+        ...
+        ...     def probabilities(self, batch):
+        ...         return batch[:, 0]
+        >>> masks, probabilities = Predictor(Red()).predict([Image.new("RGB", (32, 32), (255, 0, 0))])
+        >>> bool(masks[0].all())
+        True
     """
 
     card: ModelCard
@@ -55,6 +66,11 @@ class Predicted(NamedTuple):
         mask: the cleaned mask (H, W).
         probability: foreground probabilities (H, W).
         disagreement: standard deviation (H, W) of the members' probabilities of a combined model; else None.
+
+    Examples:
+        >>> found = Predicted(np.ones((2, 2), bool), np.full((2, 2), 0.9, np.float32), None)
+        >>> found.mask.sum()
+        np.int64(4)
     """
 
     mask: Mask
@@ -82,6 +98,12 @@ class Predictor:
         keep_largest: keep the largest polyp of a picture alone.
         min_area: leave out polyps of fewer pixels of the picture; if not given, of fewer than the model's card says.
         batch_size: pictures in a pass.
+
+    Examples:
+        >>> predictor = fpgm.load_predictor("run")  # doctest: +SKIP
+        >>> masks, probabilities = predictor.predict([Image.open("frame.jpg")])  # doctest: +SKIP
+        >>> masks[0].shape  # of the picture, not of the network  # doctest: +SKIP
+        (1080, 1920)
     """
 
     def __init__(
@@ -186,6 +208,9 @@ def load_predictor(
         min_area: least pixels of a polyp; if not given, the model's own, which validation images chose.
         precision: precision of a model folder: float32, as in evaluation; bfloat16; or auto, which takes bfloat16 where
             the processor has it. An ONNX file has its own.
+
+    Examples:
+        >>> predictor = fpgm.load_predictor("run", average=True)  # doctest: +SKIP
     """
     if "/" in str(path) and not Path(path).exists():
         path = _fetched(path)

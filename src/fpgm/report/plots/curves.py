@@ -7,18 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from fpgm.report.plots.saving import save_figure
+from fpgm.report.plots.style import line_styles
 from fpgm.report.reading.groups import Group
 from fpgm.report.reading.studies import Study
 from fpgm.report.tables.score_table import measure
 
 POINTS = 100  # of a loss curve: what is logged more often is averaged
-COLOURS = [
-    colormaps["tab20"](place) for place in (*range(0, 20, 2), *range(1, 20, 2))
-]  # strong ones first: the paper's method is last
 Rows = Sequence[Mapping[str, str]]  # of a metrics.csv
 
 
@@ -31,13 +28,15 @@ def curves_figure(runs: Mapping[str, Sequence[Rows]], path: Path) -> None:
     """
     picture = Figure(figsize=(9.5, 3.4 + 0.16 * max(0, len(runs) - 12)), layout="constrained")
     panels = picture.subplots(1, 2)
-    for number, (name, seeds) in zip(reversed(range(len(runs))), runs.items(), strict=True):
-        style = {"color": COLOURS[number % 20], "linestyle": ("-", "--")[number // 10 % 2]}
+    styles = line_styles(runs)
+    for name, seeds in runs.items():
         for seed, rows in enumerate(seeds):
             for axis, column, points in zip(panels, ("sup", "val_dice"), (POINTS, 0), strict=True):
                 steps, values = _thinned(rows, column, points)
                 dot = "o" if len(steps) == 1 else ""
-                axis.plot(steps, values, **style, marker=dot, linewidth=1.2, label=None if seed else _named(name))
+                axis.plot(
+                    steps, values, **styles[name], marker=dot, linewidth=1.2, label=None if seed else _named(name)
+                )
     panels[0].set(xlabel="step", ylabel="supervised loss")
     panels[1].set(xlabel="step", ylabel="validation Dice", ylim=(0, 1))
     for axis in panels:
@@ -51,6 +50,7 @@ def gamma_figure(group: Group, study: Study, path: Path) -> None:
     picture = Figure(figsize=(9.5, 3.4), layout="constrained")
     panels = picture.subplots(1, 2)
     strengths = [float(entry.row.arguments["gamma"]) for entry in study.entries]
+    styles = line_styles([*group.datasets(unseen=False), *group.datasets(unseen=True)])
     for unseen in (False, True):
         for dataset in group.datasets(unseen=unseen):
             for axis, metric in zip(panels, ("dice", "hd95"), strict=True):
@@ -64,6 +64,7 @@ def gamma_figure(group: Group, study: Study, path: Path) -> None:
                     markersize=4,
                     linewidth=1.3,
                     capsize=2,
+                    color=styles[dataset]["color"],
                     linestyle="--" if unseen else "-",
                     label=f"{dataset} (unseen)" if unseen else dataset,
                 )

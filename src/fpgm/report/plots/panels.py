@@ -15,7 +15,8 @@ from PIL import ImageColor
 
 from fpgm.data.store import DATA, Store
 from fpgm.report.plots.predictions import PREDICTION, TRUTH
-from fpgm.report.plots.saving import PAPERS, save_figure, theme
+from fpgm.report.plots.saving import save_figure
+from fpgm.report.plots.style import PAPERS, theme
 from fpgm.report.reading.groups import Group, Row
 from fpgm.report.reading.studies import Study
 from fpgm.runs.evaluation import read_masks

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fpgm.calibration import Reliability, calibration_error
-from fpgm.report.plots.curves import COLOURS
 from fpgm.report.plots.saving import save_figure
+from fpgm.report.plots.style import Style, line_styles
 from fpgm.report.reading.groups import Group
 from fpgm.report.reading.studies import Study
 from fpgm.runs.details import pooled_reliability
@@ -44,8 +44,9 @@ def reliability_figure(curves: Mapping[str, Mapping[str, Reliability]], path: Pa
     picture = Figure(figsize=(2.4 * across + 1.9, 2.9 * down), layout="constrained")
     panels = picture.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     names = list(dict.fromkeys(name for rows in curves.values() for name in rows))
+    styles = line_styles(names)
     for axis, (dataset, rows) in zip(panels.flat, curves.items(), strict=False):
-        _panel(axis, dataset, rows, names)
+        _panel(axis, dataset, rows, styles)
     for axis in panels.flat[len(curves) :]:
         axis.set_axis_off()
     for axis in panels[:, 0]:
@@ -56,13 +57,12 @@ def reliability_figure(curves: Mapping[str, Mapping[str, Reliability]], path: Pa
     save_figure(picture, path)
 
 
-def _panel(axis: Axes, dataset: str, rows: Mapping[str, Reliability], names: list[str]) -> None:
+def _panel(axis: Axes, dataset: str, rows: Mapping[str, Reliability], styles: Mapping[str, Style]) -> None:
     """Draw the rows of one data set, with the expected calibration error of each."""
     axis.plot([0, 1], [0, 1], color="0.7", linewidth=1, linestyle=":")
     errors = []
     for name, counts in rows.items():
-        colour = COLOURS[(len(names) - 1 - names.index(name)) % len(COLOURS)]
-        axis.plot(*counts.shares(), color=colour, marker="o", markersize=3, linewidth=1.2, label=name)
+        axis.plot(*counts.shares(), **styles[name], marker="o", markersize=3, linewidth=1.2, label=name)
         errors.append(f"{100 * calibration_error(counts):.2f}")
     shown = ", ".join(errors[:4]) + (", …" if len(errors) > 4 else "")
     axis.set_title(f"{dataset.replace(' (', chr(10) + '(')}\nerror {shown} %", fontsize=8)

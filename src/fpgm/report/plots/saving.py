@@ -1,35 +1,14 @@
-"""How a figure is written to a file, and its colours in light and dark mode."""
+"""How a figure is written to a file, light and dark."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from io import BytesIO
 from pathlib import Path
 
-import matplotlib
 from matplotlib.figure import Figure
 from PIL import Image
 
 from fpgm.files import atomic_path
-
-PAPERS = {False: "#ffffff", True: "#151618"}  # backgrounds of light and dark pages
-_INKS = {False: "#000000", True: "#e6e9eb"}
-
-
-def theme(dark: bool) -> AbstractContextManager[None]:
-    """Let figures that are made in the block have the colours of a light or a dark page."""
-    ink = _INKS[dark]
-    return matplotlib.rc_context(
-        {
-            "figure.facecolor": PAPERS[dark],
-            "text.color": ink,
-            "axes.edgecolor": ink,
-            "axes.labelcolor": ink,
-            "axes.titlecolor": ink,
-            "xtick.color": ink,
-            "ytick.color": ink,
-        }
-    )
 
 
 def dark_twin(path: Path) -> Path:

@@ -12,11 +12,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fpgm.report.plots.saving import save_compressed
+from fpgm.report.plots.style import COLOURS, Style, line_styles
 
 Floats = NDArray[np.floating]
-Style = dict[str, Any]
-_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#e377c2")
-_DASHES = ("-", "--", "-.", ":")
 
 
 class Range(NamedTuple):
@@ -67,7 +65,7 @@ def sets_figure(
     panels = 2 if mixture is None else 3
     figure = Figure(figsize=(4 * panels, 3.8), layout="constrained")
     axes = figure.subplots(1, panels)
-    styles = dict(zip(sets, _styles(len(sets)), strict=True))
+    styles = line_styles(sets)
     if mixture is not None:
         _halves(axes[0], mixture)
         axes[0].set_title(f"Two halves of the mixture\n{note}", fontsize=10)
@@ -96,7 +94,7 @@ def distance_figure(ranges: Sequence[Range], path: Path, *, label: str, beside: 
     figure = Figure(figsize=(7.2, 0.24 * len(ranges) + 1.1), layout="constrained")
     axis = figure.subplots()
     groups = list(dict.fromkeys(entry.group for entry in ranges))
-    for group, colour in zip(groups, _COLOURS, strict=False):
+    for group, colour in zip(groups, COLOURS, strict=False):
         lines = [line for line, entry in enumerate(ranges) if entry.group == group]
         chosen = [ranges[line] for line in lines]
         axis.hlines(lines, [e.low for e in chosen], [e.high for e in chosen], colors=colour, linewidth=3, alpha=0.35)
@@ -124,7 +122,7 @@ def specificity_figure(samples: Mapping[str, tuple[Floats, Floats]], title: str,
     low, full = figure.subplots(1, 2)
     for axis in (low, full):
         for place, (label, (mean, sd)) in enumerate(samples.items()):
-            colour = {"color": _COLOURS[place], "linestyle": "-" if place < 2 else "--"}
+            colour = {"color": COLOURS[place], "linestyle": "-" if place < 2 else "--"}
             _band(axis, mean, sd if place < 2 else None, label, **colour)
         axis.set_xlabel("frequency radius r")
     low.set(xlim=(0, 16), ylim=(0, None), ylabel="amplitude", title="low radii, linear")
@@ -137,8 +135,8 @@ def specificity_figure(samples: Mapping[str, tuple[Floats, Floats]], title: str,
 
 
 def _halves(axis: Axes, pair: tuple[Floats, Floats]) -> None:
-    axis.plot(pair[0], color=_COLOURS[0], linewidth=2.4, alpha=0.6, label="first half")
-    axis.plot(pair[1], color=_COLOURS[1], linewidth=1.2, linestyle="--", label="second half")
+    axis.plot(pair[0], color=COLOURS[0], linewidth=2.4, alpha=0.6, label="first half")
+    axis.plot(pair[1], color=COLOURS[1], linewidth=1.2, linestyle="--", label="second half")
     _scales(axis, len(pair[0]))
 
 
@@ -168,9 +166,3 @@ def _scales(axis: Axes, radii: int) -> None:
     axis.set_xticks(ticks, map(str, ticks))
     axis.set_xlim(0, radii)
     axis.grid(alpha=0.3)
-
-
-def _styles(count: int) -> list[Style]:
-    """Return a style for each curve: colours first, then dashes."""
-    total = len(_COLOURS)
-    return [{"color": _COLOURS[k % total], "linestyle": _DASHES[k // total % len(_DASHES)]} for k in range(count)]

@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fpgm.report.plots.saving import save_figure, theme
+from fpgm.report.plots.saving import save_figure
+from fpgm.report.plots.style import line_styles, theme
 
 Floats = NDArray[np.floating]
 
@@ -57,8 +58,9 @@ def profile_figure(profiles: Mapping[str, Floats], path: Path, *, title: str) ->
     """
     figure = Figure(figsize=(6.4, 4), layout="constrained")
     axis = figure.subplots()
+    styles = line_styles(profiles)
     for name, profile in profiles.items():
-        axis.plot(np.arange(len(profile)), profile / profile.sum(), label=name, linewidth=1.6)
+        axis.plot(np.arange(len(profile)), profile / profile.sum(), label=name, linewidth=1.6, **styles[name])
     axis.set(yscale="log", xlabel="frequency radius r", ylabel="share of energy", title=title)
     axis.grid(alpha=0.3)
     axis.legend(frameon=False)
