@@ -14,7 +14,7 @@ from typing import Any
 
 from fpgm.pacing import take_turns
 
-__all__ = ["ROWS", "Row", "amount", "compare", "memory", "number", "take_turns"]
+__all__ = ["ROWS", "Row", "amount", "compare", "memory", "number", "precisions", "take_turns"]
 
 ROWS = "FPGM_BENCH_ROWS"  # names the file in which `make bench` collects the rows
 
@@ -94,3 +94,13 @@ def memory(field: str = "RssAnon", pid: int | str = "self") -> float:
     """MB a process holds: RssAnon, what it shares with neither files nor others; VmHWM, the most it ever held."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
+
+
+def precisions() -> dict[str, str]:
+    """Return what steps are timed in: the names of precisions and what Fabric calls them; float32 is the last.
+
+    Where the processor does not compute in bfloat16 itself, a step in it takes ten times as long, and says nothing.
+    """
+    from fpgm.serving.torch_engine import has_bfloat16
+
+    return ({"bfloat16": "bf16-mixed"} if has_bfloat16() else {}) | {"float32": "32-true"}

@@ -2,14 +2,14 @@
 
     python benchmarks/norms.py [--rounds 15]
 
-On one thread, in channels-last memory, in float32 and in bfloat16. All sides take turns. A step counts with its
-processor time; what is compared is the median of its ratio to the step of batch norm in the same turn. Batch norm takes
+On one thread, in channels-last memory, in float32, and bfloat16 where the processor has it. All sides take turns. A
+step counts with its processor time; what is compared is the median of its ratio to the step of batch norm in the same turn. Batch norm takes
 part twice: how far the second is from the first is the machine's part.
 """
 
 from __future__ import annotations
 
-from harness import compare
+from harness import compare, precisions
 
 import argparse
 import statistics
@@ -72,7 +72,7 @@ def main() -> None:
     torch.set_num_threads(1)
     nets = make_nets()
     for size in SIZES:
-        for precision in ("float32", "bfloat16"):
+        for precision in precisions():
             steps = {name: make_step(net, size, precision == "bfloat16") for name, net in nets.items()}
             spent = processor_times(steps, options.rounds)
             batch = spent.pop("batch")

@@ -8,7 +8,7 @@ weak images in one pass, strong views in another. The pool of the memory part is
 
 from __future__ import annotations
 
-from harness import amount, compare, memory, take_turns
+from harness import amount, compare, memory, precisions, take_turns
 
 import argparse
 import math
@@ -89,7 +89,7 @@ def make_step() -> Callable[[Batch], None]:
     def step(batch: Batch) -> None:
         weak = torch.cat((batch.image_l, batch.weak_u)).to(memory_format=torch.channels_last)
         strong = torch.cat(batch.strong_u).to(memory_format=torch.channels_last)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled="bfloat16" in precisions()):
             logits, strong_logits = network(weak).float(), network(strong).float()
         labeled, unlabeled = logits.split((len(batch.image_l), len(batch.weak_u)))
         target = unlabeled.argmax(1).repeat(len(batch.strong_u), 1, 1)
