@@ -2,8 +2,9 @@
 
     python benchmarks/growth.py [--unlabeled 200 2000 20000 100000] [--runs 10 100 1000]
 
-The step is FPGM's in the fastest precision, with the loader's work in it where stores are compared. The start of a run
-is a whole run of one step, from reading store and split to the model; its memory is the most that a process of its own held.
+The step is FPGM's in the fastest precision, with the loader's work in it where stores are compared. The start of a
+run is a whole run of one step, from reading store and split to the model; its memory is the most that a process of
+its own held.
 """
 
 from __future__ import annotations

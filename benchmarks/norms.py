@@ -3,8 +3,8 @@
     python benchmarks/norms.py [--rounds 15]
 
 On one thread, in channels-last memory, in float32, and bfloat16 where the processor has it. All sides take turns. A
-step counts with its processor time; what is compared is the median of its ratio to the step of batch norm in the same turn. Batch norm takes
-part twice: how far the second is from the first is the machine's part.
+step counts with its processor time; what is compared is the median of its ratio to the step of batch norm in the same
+turn. Batch norm takes part twice: how far the second is from the first is the machine's part.
 """
 
 from __future__ import annotations
