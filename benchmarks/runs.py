@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-STEPS, RUNS = 60, 4
+STEPS, RUNS = 30, 4
 
 
 def call(*arguments: str) -> float:
