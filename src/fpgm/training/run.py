@@ -244,7 +244,8 @@ def make_optimizer(method: Method, settings: OptimizerConfig) -> Optimizer:
     common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
     if settings.name == "sgd":
         return SGD(method.parameter_groups(), momentum=settings.momentum, **common)
-    return AdamW(method.parameter_groups(), fused=True, **common)
+    # a fused step unscales gradients itself, so that those of 16-mixed on a GPU could not be clipped
+    return AdamW(method.parameter_groups(), fused=not torch.cuda.is_available(), **common)
 
 
 def _trainer(fabric: Fabric, config: RunConfig, method: Method, optimizer: Optimizer, folder: Path) -> Trainer:
