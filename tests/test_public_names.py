@@ -201,7 +201,7 @@ def test_the_options_of_a_command(command: str) -> None:
 def test_the_tables() -> None:
     tables = get_args(get_args(get_type_hints(reproduce)["table"])[0])  # or none, with a plan
     paper = ("main", "zero-shot", "ablation-loss", "ablation-prior", "gamma")
-    assert tables == (*paper, "ablation-teacher", "hospitals", "all")
+    assert tables == (*paper, "recipe", "ablation-teacher", "hospitals", "all")
 
 
 def test_the_presets_and_settings() -> None:

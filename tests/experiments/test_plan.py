@@ -98,7 +98,7 @@ def test_a_shared_cell_names_all_its_tables(tmp_path: Path) -> None:
 def test_the_row_of_l_sup_alone_is_the_supervised_cell(tmp_path: Path) -> None:
     (compared,) = make(tmp_path, "main", methods=["supervised"], labeled=["5%"])
     ablated = make(tmp_path, "ablation-loss", labeled=["5%"])
-    assert compared == ablated[0] and compared.tables == ("main", "zero-shot", "ablation-loss")
+    assert compared == ablated[0] and compared.tables == ("main", "zero-shot", "ablation-loss", "recipe")
 
 
 def test_settings_of_fpgm_are_not_for_the_row_of_l_sup_alone(tmp_path: Path) -> None:
@@ -176,8 +176,15 @@ def test_rows_labels_and_seeds_of_hospitals_can_be_chosen(tmp_path: Path) -> Non
     assert {cell.tables for cell in cells} == {("hospitals",)}
 
 
+def test_rows_of_other_tables_can_be_chosen(tmp_path: Path) -> None:
+    rows = ["supervised", "supervised-no-geometry", "fpgm_teacher-no-cutmix", "fpgm-gamma-0.1"]
+    cells = make(tmp_path, "hospitals", folds=[ETIS], preset="mini", methods=rows, seeds=[0])
+    assert names(cells) == rows and {cell.tables for cell in cells} == {("hospitals",)}
+    assert cells[1].config().data.geometry == 0 < cells[0].config().data.geometry
+
+
 def test_the_papers_tables_are_no_hospitals(tmp_path: Path) -> None:
-    assert {*PAPER, "ablation-teacher", "hospitals"} == set(ROWS) and "hospitals" not in PAPER
+    assert {*PAPER, "recipe", "ablation-teacher", "hospitals"} == set(ROWS) and "hospitals" not in PAPER
     assert not any("hospitals" in cell.tables for cell in make(tmp_path, *PAPER))
 
 
@@ -223,11 +230,12 @@ def test_a_split_is_drawn_once_and_kept(phantom_store: Path, tmp_path: Path) -> 
         find_split(store, STRICT, save=True)
 
 
-def test_the_teachers_parts_are_rows_that_make_a_run(tmp_path: Path) -> None:
-    cells = make(tmp_path, "ablation-teacher", preset="mini")
-    assert len(cells) == 3 * len(ROWS["ablation-teacher"]) and {cell.labeled for cell in cells} == {"5%"}
+@pytest.mark.parametrize(("table", "method"), [("recipe", "supervised"), ("ablation-teacher", "fpgm_teacher")])
+def test_the_parts_of_recipe_and_teacher_are_rows_that_make_a_run(table: Table, method: str, tmp_path: Path) -> None:
+    cells = make(tmp_path, table, preset="mini")
+    assert len(cells) == 3 * len(ROWS[table]) and {cell.labeled for cell in cells} == {"5%"}
     configs = [cell.config() for cell in cells]  # refuses an argument that the method does not have
-    assert {config.method for config in configs} == {"fpgm_teacher"}
+    assert {config.method for config in configs} == {method}
     assert len({config.model_dump_json(serialize_as_any=True) for config in configs}) == len(cells)
 
 

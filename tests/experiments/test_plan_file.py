@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,23 @@ def test_a_plan_comes_back_and_its_hash_is_of_what_it_says(phantom_store: Path, 
     assert set(plan.check_store(phantom_store)) == {"strict-0", "strict-0-draw-1"}
 
 
+def test_a_plan_of_hospitals_leaves_out_one_at_a_time(phantom_store: Path, tmp_path: Path) -> None:
+    hospitals = {"protocols": ["hospitals"], "hospitals": ["phantom-a", "phantom-b"], "draws": [0]}
+    plan = make_plan("hospitals", phantom_store, AXES | hospitals)
+    names = ["hospitals-phantom-a-0", "hospitals-phantom-b-0"]
+    assert list(plan.check_store(phantom_store)) == names
+    cells = plan.cells(phantom_store, tmp_path)
+    assert [cell.split for cell in cells] == [name for name in names for _ in range(2)]
+    assert {cell.tables for cell in cells} == {("hospitals",)}
+
+
+def test_a_plan_without_hospitals_has_the_hash_of_files_that_know_none(phantom_store: Path, tmp_path: Path) -> None:
+    plan = make_plan("small", phantom_store, AXES)
+    record = {key: value for key, value in plan.model_dump(mode="json").items() if key != "hospitals"}
+    text = json.dumps(record, sort_keys=True, ensure_ascii=False)
+    assert plan.sha256 == hashlib.sha256(text.encode()).hexdigest()
+
+
 def test_a_store_with_other_images_or_lists_is_refused(phantom_store: Path, tmp_path: Path) -> None:
     plan = make_plan("small", phantom_store, AXES)
     store = tmp_path / "store"
@@ -62,6 +81,8 @@ def test_a_store_with_other_images_or_lists_is_refused(phantom_store: Path, tmp_
         ({"seeds": [-1]}, "greater than or equal to 0"),
         ({"name": "../../x"}, "the name in"),
         ({"format": "fpgm-plan-2"}, "format"),
+        ({"hospitals": ["phantom-a"]}, "protocol hospitals and the hospitals to leave out go together"),
+        ({"protocols": ["hospitals"]}, "protocol hospitals and the hospitals to leave out go together"),
         ({"evil": 1}, "evil: Extra inputs are not permitted"),
     ],
 )

@@ -43,9 +43,17 @@ class Fold:
         return "-".join([*parts, f"draw-{self.draw}"] if self.draw else parts)
 
 
-def make_folds(protocols: Sequence[Protocol], seeds: Sequence[int], draws: Sequence[int]) -> list[Fold]:
-    """Return a fold for each protocol, seed of the split, and draw of the labelled images."""
-    return [Fold(protocol, "", seed, draw) for protocol in protocols for seed in seeds for draw in draws]
+def make_folds(
+    protocols: Sequence[Protocol], seeds: Sequence[int], draws: Sequence[int], hospitals: Sequence[str] = ()
+) -> list[Fold]:
+    """Return a fold for each protocol, hospital left out, seed of the split, and draw of the labelled images."""
+    return [
+        Fold(protocol, hospital, seed, draw)
+        for protocol in protocols
+        for hospital in (hospitals if protocol == "hospitals" else [""])
+        for seed in seeds
+        for draw in draws
+    ]
 
 
 def hospital_folds(store: Path) -> list[Fold]:

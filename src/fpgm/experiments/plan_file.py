@@ -38,6 +38,7 @@ class Plan(BaseModel):
         name: name of the plan.
         preset: source of the defaults of all runs.
         protocols: protocols of the splits.
+        hospitals: hospitals that protocol `hospitals` leaves out, one at a time.
         splits: seeds of the splits.
         draws: numbers of the draws of the labelled images of each split.
         labeled: numbers or percentages of the training images whose masks are used.
@@ -55,7 +56,8 @@ class Plan(BaseModel):
     format: Literal["fpgm-plan-1"] = "fpgm-plan-1"
     name: str
     preset: Preset
-    protocols: Annotated[tuple[Literal["paper", "strict"], ...], Field(min_length=1)]
+    protocols: Annotated[tuple[Literal["paper", "strict", "hospitals"], ...], Field(min_length=1)]
+    hospitals: tuple[str, ...] = ()
     splits: Numbers
     draws: Numbers
     labeled: Texts
@@ -70,13 +72,14 @@ class Plan(BaseModel):
     @property
     def sha256(self) -> str:
         """Hash of what the plan says, however the file is written."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        record = self.model_dump(mode="json", exclude=None if self.hospitals else {"hospitals"})  # which came later
+        text = json.dumps(record, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def folds(self) -> list[Fold]:
         """The splits and draws."""
-        return make_folds(self.protocols, self.splits, self.draws)
+        return make_folds(self.protocols, self.splits, self.draws, self.hospitals)
 
     def cells(self, store: Path, out: Path, methods: Sequence[str] | None = None) -> list[Cell]:
         """Return the runs of the plan.
@@ -167,6 +170,8 @@ def _check(record: object, source: str) -> Plan:
             f"{source}: a plan names methods, not modules, so that it imports no code: install the package of "
             f"{modules[0]}, or run the plan with --methods {modules[0]}"
         )
+    if ("hospitals" in made.protocols) != bool(made.hospitals):
+        raise ValueError(f"{source}: protocol hospitals and the hospitals to leave out go together; give both or none")
     if strange := [row for row in made.iterations if row not in made.methods]:
         raise ValueError(f"{source}: iterations of {abbreviate(strange)}, which is none of the methods")
     return made

@@ -132,7 +132,7 @@ def test_a_plan_says_everything_but_other_methods(
     assert main(["reproduce", "main", "--data", str(store)]) == 2
     assert "needs --out OUT" in capsys.readouterr().err
     assert main(["reproduce", "gamma", "--data", str(store), "--save-plan", str(tmp_path / "a.yaml")]) == 2
-    assert "--save-plan goes with main, not with gamma" in capsys.readouterr().err
+    assert "--save-plan goes with main and hospitals, not with gamma" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", ["x", "0", "fpgm=x", "=3", "fpgm=0"])

@@ -84,20 +84,22 @@ def runs_of_plan(file: Path, data: Path, out: Path, given: Mapping[str, Any], *,
 
 def save_plan(file: Path, table: str, data: Path, given: Mapping[str, Any], settings: Sequence[str]) -> Plan:
     """Write the plan that the options make, and return it."""
-    from fpgm.experiments.plan import LABELED, SEEDS, rows_of
+    from fpgm.experiments.plan import COMPARISONS, LABELED, SEEDS, rows_of
     from fpgm.experiments.plan_file import make_plan, write_plan
 
-    if table not in ("main", "zero-shot"):
-        raise ValueError(f"a plan compares methods: --save-plan goes with main, not with {table}")
+    if table not in COMPARISONS:
+        raise ValueError(f"a plan compares methods: --save-plan goes with main and hospitals, not with {table}")
     steps, rows = _iterations(given["iterations"])
+    folds = _folds(table, data, given)
     axes = {
         "preset": given["preset"] or "paper",
-        "protocols": given["protocol"] or ["paper"],
-        "splits": _seeds(given["splits"]) or [0],
-        "draws": _seeds(given["draws"]) or [0],
-        "labeled": words(given["labeled"]) or LABELED["main"],
-        "seeds": _seeds(given["seeds"]) or SEEDS["main"],
-        "methods": words(given["methods"]) or [variant.name for variant in rows_of("main")],
+        "protocols": list(dict.fromkeys(fold.protocol for fold in folds)),
+        "hospitals": list(dict.fromkeys(fold.left_out for fold in folds if fold.left_out)),
+        "splits": list(dict.fromkeys(fold.seed for fold in folds)),
+        "draws": list(dict.fromkeys(fold.draw for fold in folds)),
+        "labeled": words(given["labeled"]) or LABELED[table],
+        "seeds": _seeds(given["seeds"]) or SEEDS[table],
+        "methods": words(given["methods"]) or [variant.name for variant in rows_of(table)],
         "iterations": rows,
         "settings": [*settings, *steps],
     }

@@ -27,7 +27,15 @@ _STATES = {"done": ("done", "green"), "kept": ("done before", "dim"), "failed": 
 
 def reproduce(
     table: Literal[
-        "main", "zero-shot", "ablation-loss", "ablation-prior", "gamma", "ablation-teacher", "hospitals", "all"
+        "main",
+        "zero-shot",
+        "ablation-loss",
+        "ablation-prior",
+        "gamma",
+        "recipe",
+        "ablation-teacher",
+        "hospitals",
+        "all",
     ]
     | None = None,
     *,
@@ -63,8 +71,8 @@ def reproduce(
 
     Args:
         table: main and zero-shot (the same runs), ablation-loss, ablation-prior, gamma, or all of these, which are the
-            paper's; ablation-teacher, the parts of fpgm_teacher one by one; or hospitals, where each hospital of the
-            store is left out of the training once. With --plan it is left out.
+            paper's; recipe and ablation-teacher, the parts of the preset mini and of fpgm_teacher one by one; or
+            hospitals, where each hospital of the store is left out of the training once. With --plan it is left out.
         data: the store that `fpgm data prepare` or `fpgm data synth` made. Its split PROTOCOL-0 is used, or the splits
             hospitals-HOSPITAL-0; they are made if they are missing.
         out: folder of all runs.
@@ -77,12 +85,13 @@ def reproduce(
         splits: seeds of the splits, with commas or spaces; 0 if not given. Each has other test images.
         draws: numbers of the draws of the labelled images of each split; 0, which is the split's own, if not given.
         methods: rows of main, zero-shot and hospitals, with commas or spaces; names and classes as `fpgm train` takes
-            them. If not given, all methods of this package and `fpgm-released` (FPGM with the released code's recipe);
-            for hospitals supervised, unimatch, fpgm, fpgm_teacher.
+            them, and rows of other tables, such as supervised-no-geometry of recipe. If not given, all methods of this
+            package and `fpgm-released` (FPGM with the released code's recipe); for hospitals supervised, unimatch,
+            fpgm, fpgm_teacher.
         labeled: numbers or percentages of training images whose masks may be used. If not given, those of the table: 5%
             10% 20%, for ablations and gamma 5% 10%, for hospitals 5%.
-        seeds: seeds of weights, batches and augmentation; 0 if not given, for hospitals and ablation-teacher 0 1 2. The
-            split is the same for all.
+        seeds: seeds of weights, batches and augmentation; 0 if not given, for recipe, ablation-teacher and hospitals
+            0 1 2. The split is the same for all.
         iterations: number of steps; the preset's if not given. ROW=NUMBER gives one row another number, for example to
             compare methods at equal time: --iterations 2000 supervised=4000.
         set: further settings of all runs as key=value, as `fpgm train` takes them.
