@@ -8,6 +8,8 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,26 @@ def _draw_phantoms(folder: Path) -> None:
     assert main(["data", "split", "--data", str(folder), "--protocol", "strict"]) == 0
 
 
+@pytest.fixture(scope="session")
+def small_store(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the same store with images of 32 x 32: every second pixel, and half the time of a training."""
+    to = tmp_path_factory.mktemp("phantoms") / "small"
+    return shared("small-phantoms", lambda folder: _halve_phantoms(phantom_store, folder), to)
+
+
+def _halve_phantoms(store: Path, folder: Path) -> None:
+    from fpgm.data.manifest import Manifest
+    from fpgm.data.store import StoredImage, open_stores, write_store
+
+    for name, whole in open_stores(store).items():
+        every = range(len(whole))
+        images, masks = whole.images(every)[:, ::2, ::2], whole.masks(every)[:, ::2, ::2]
+        kept = zip(whole.manifest.images, images, masks, whole.dhash, strict=True)
+        header = {"name": name, "source": whole.manifest.source, "size": images.shape[1], "rules": {}, "inputs": ""}
+        write_store(folder / name, map(StoredImage._make, kept), partial(Manifest.describe, **header))
+    shutil.copytree(store / "splits", folder / "splits")
+
+
 def shrink_demo(patch: pytest.MonkeyPatch) -> None:
     """Give the demo few images, drawn in this process, and a small network, here and in processes that it starts."""
     from fpgm.cli import demo
@@ -61,6 +83,19 @@ def shrink_demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(demo, "COUNT", 12)
     patch.setattr(synth, "worker_count", lambda _: 1)
     patch.setattr(demo, "SETTINGS", {name: (*demo.SETTINGS.get(name, ()), *small) for name in demo.METHODS})
+
+
+def draw_coarsely(patch: pytest.MonkeyPatch) -> None:
+    """Write figures of few pixels: what is in them is the same, and most of the time of a report goes there."""
+    from matplotlib.figure import Figure
+
+    real = Figure.savefig
+    patch.setattr(Figure, "savefig", lambda figure, file, **options: real(figure, file, **{**options, "dpi": 25}))
+
+
+@pytest.fixture
+def coarse_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_coarsely(monkeypatch)
 
 
 def compute_here(patch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,9 @@ from fpgm.cli import demo, main
 from fpgm.data.synthetic import phantom
 from fpgm.experiments import plan
 from fpgm.methods import METHODS
-from tests.conftest import compute_here, shrink_demo
+from tests.conftest import compute_here, draw_coarsely, shrink_demo
 from tests.data.films import make_film
+from tests.small_net import use_small_net
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -97,6 +98,8 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "cpu_count", lambda: 1)
         shrink_demo(patch)
+        use_small_net(patch)
+        draw_coarsely(patch)
         compute_here(patch)
         train = package.train
         patch.setattr(package, "train", lambda *given, **more: train(*given, **more | {"iterations": 2}))

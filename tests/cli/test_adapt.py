@@ -15,6 +15,7 @@ from fpgm.runs.card import read_card
 from fpgm.serving.predictor import load_predictor
 from fpgm.serving.web.app import create_app
 from tests.serving.making import SIZE, model, onnx_file
+from tests.small_net import save_small_model, use_small_net
 
 
 @pytest.fixture
@@ -54,9 +55,10 @@ def test_json_for_programs_and_a_bad_file(frames: Path, tmp_path: Path, capsys: 
     assert "1 left out" in shown and "[red]bad.png" in shown.replace("\n", "")
 
 
-def test_other_commands_take_the_model(frames: Path, tmp_path: Path) -> None:
-    out = tmp_path / "adapted"
-    assert main(["adapt", str(model().parent), str(frames), "--out", str(out), "--device", "cpu"]) == 0
+def test_other_commands_take_the_model(frames: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_net(monkeypatch)
+    base, out = save_small_model(tmp_path / "run" / "model", SIZE), tmp_path / "adapted"
+    assert main(["adapt", str(base.parent), str(frames), "--out", str(out), "--device", "cpu"]) == 0
     assert main(["predict", str(out), str(frames), "--out", str(tmp_path / "found"), "--device", "cpu"]) == 0
     assert len(list((tmp_path / "found" / "masks").iterdir())) == 8
     assert main(["export", str(out), "--out", str(tmp_path / "adapted.onnx"), "--images", str(frames)]) == 0

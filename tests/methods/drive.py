@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from fpgm.data.batches.pool import Pool
 from fpgm.data.batches.streams import Stream
 from fpgm.data.splits.split import Split
-from fpgm.data.store import open_stores
+from fpgm.data.store import Store, open_stores
 from fpgm.methods import METHODS, Method, Stage
 from fpgm.nets import UNet
 from fpgm.training.trainer import Trainer
@@ -44,8 +45,14 @@ def build(name: str, seed: int = 0, **arguments: Any) -> Method:
     return METHODS[name](UNet(channels=CHANNELS), **{**ARGUMENTS.get(name, {}), **arguments})
 
 
+@functools.cache
+def opened(store: Path) -> dict[str, Store]:
+    """The data sets of a store, each file opened once: a method needs a stream in every test."""
+    return open_stores(store)
+
+
 def make_stream(store: Path, method: Method, seed: int = 0, labeled: str = "20") -> Stream:
-    stores, split = open_stores(store), Split.load(store / "splits" / "strict-0")
+    stores, split = opened(store), Split.load(store / "splits" / "strict-0")
     pools = Pool(stores, split.labeled(labeled)), Pool(stores, split.unlabeled(labeled))
     return Stream(*pools, method.views, seed=seed, batch_labeled=4, batch_unlabeled=4)
 

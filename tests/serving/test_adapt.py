@@ -28,6 +28,7 @@ from fpgm.serving.adapt import adapt, convergence
 from fpgm.serving.export import export_onnx, export_torch
 from tests.runs.making import make_run
 from tests.serving.making import CHANNELS, SIZE, model, onnx_file
+from tests.small_net import save_small_model, use_small_net
 
 CPU = torch.device("cpu")
 
@@ -163,14 +164,18 @@ def test_progress(site: Path, tmp_path: Path) -> None:
 # what others do with it
 
 
-def test_the_model_predicts_and_exports_like_any_other(site: Path, tmp_path: Path) -> None:
+def test_the_model_predicts_and_exports_like_any_other(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_small_net(monkeypatch)
     files, out = sorted((site / "frames").glob("*.png")), tmp_path / "adapted"
-    adapt(model(), [str(site / "frames")], out, own=0.5, device="cpu")
+    base = save_small_model(tmp_path / "base", SIZE)
+    adapt(base, [str(site / "frames")], out, own=0.5, device="cpu")
     predictor = fpgm.load_predictor(out, device="cpu")
     masks, planes = predictor.predict(files)
     alone = [predictor.predict([file])[1][0] for file in files]
     assert all(np.allclose(plane, one, atol=1e-4) for plane, one in zip(planes, alone, strict=True))
-    old = fpgm.load_predictor(model(), device="cpu")
+    old = fpgm.load_predictor(base, device="cpu")
     assert predictor.engine.identity != old.engine.identity
     assert any((mask != other).any() for mask, other in zip(masks, old.predict(files)[0], strict=True))
     report = export_onnx(out, tmp_path / "adapted.onnx", pictures=[Image.open(file) for file in files])

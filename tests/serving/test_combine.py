@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,16 @@ from fpgm.model import load_model
 from fpgm.runs.card import read_card
 from fpgm.serving.predictor import load_predictor
 from tests.serving.making import pictures
+from tests.small_net import use_small_net
 from tests.training.running import arguments, complete
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small() -> Iterator[None]:
+    """Two small networks are a combination too, and are exported in a fraction of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_small_net(patch)
+        yield
 
 
 @pytest.fixture(scope="module")

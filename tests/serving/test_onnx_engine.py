@@ -14,10 +14,18 @@ from PIL import Image
 from fpgm.model import load_model, save_model
 from fpgm.regions import clean
 from fpgm.runs.card import Calibration, parse_card, read_card
+from fpgm.serving import export
 from fpgm.serving.export import export_onnx
 from fpgm.serving.onnx_engine import OnnxEngine, digest
 from fpgm.serving.predictor import describe, load_predictor
 from tests.serving.making import SIZE, SPECKS, model, onnx_file, pictures, run_without
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Export the graph of the small model, which another card does not change: once is enough."""
+    graph = onnx.load(onnx_file())
+    monkeypatch.setattr(export, "_to_onnx", lambda net, card: graph)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -131,7 +139,7 @@ def test_without_onnxruntime_it_says_what_to_install() -> None:
     assert "pip install onnxruntime" in run_without("onnxruntime openvino", script, str(onnx_file())).stdout
 
 
-def test_both_engines_have_the_temperature_and_the_same_masks(tmp_path: Path) -> None:
+def test_both_engines_have_the_temperature_and_the_same_masks(tmp_path: Path, traced: None) -> None:
     net, card = load_model(model())
     fitted = Calibration(temperature=2.0, images=4, error_before=0.2, error_after=0.1)
     save_model(tmp_path / "model", net, card.model_copy(update={"calibration": fitted}))
@@ -145,7 +153,7 @@ def test_both_engines_have_the_temperature_and_the_same_masks(tmp_path: Path) ->
         assert np.allclose(warm, [np.sqrt(one) / (1 + np.sqrt(one)) for one in odds], atol=1e-3)
 
 
-def test_both_engines_leave_out_specks_as_the_evaluation_does(tmp_path: Path) -> None:
+def test_both_engines_leave_out_specks_as_the_evaluation_does(tmp_path: Path, traced: None) -> None:
     net, card = load_model(model())
     area = SPECKS.model_copy(update={"share": 40 / SIZE**2})
     save_model(tmp_path / "model", net, card.model_copy(update={"least_area": area}))
