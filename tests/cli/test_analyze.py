@@ -16,7 +16,7 @@ from tests.data.making import make_store, scene
 
 
 @pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+def wide(monkeypatch: pytest.MonkeyPatch, coarse_figures: None) -> None:
     monkeypatch.setenv("COLUMNS", "160")
 
 

@@ -22,11 +22,16 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(autouse=True)
+def coarse(coarse_figures: None) -> None:
+    """What is drawn is looked at elsewhere."""
+
+
 @pytest.fixture(scope="package")
-def whole(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> Path:
+def whole(small_store: Path, tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> Path:
     """Return a run that nothing happened to, trained for 12 steps, of which 4 are the first stage, and evaluated."""
     run = tmp_path_factory.mktemp("faults") / "whole"
-    works(arguments(phantom_store, run, method="bcpnet"))
+    works(arguments(small_store, run, method="bcpnet"))
     works(["evaluate", str(run), "--workers", "1"])
     return run
 

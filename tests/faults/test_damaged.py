@@ -30,11 +30,11 @@ def test_store(phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert content(store) == before
 
 
-def test_checkpoint(whole: Path, run: Path, phantom_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_checkpoint(whole: Path, run: Path, small_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The best one is a whole checkpoint of an earlier step: from there it goes to the same end."""
     last = run / "checkpoints" / "last.safetensors"
     cut(last, 0.5)
-    again = arguments(phantom_store, run, "--resume", method="bcpnet")
+    again = arguments(small_store, run, "--resume", method="bcpnet")
     said = refusal(capsys, again)
     assert f"{last} is damaged or cut short" in said
     assert "copy best-pretrain.safetensors or best.safetensors over it to go on from there" in said
@@ -44,25 +44,25 @@ def test_checkpoint(whole: Path, run: Path, phantom_store: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "model.json"])
-def test_model(run: Path, phantom_store: Path, capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_model(run: Path, small_store: Path, capsys: pytest.CaptureFixture[str], file: str) -> None:
     before = (run / "model" / file).read_bytes()
     shutil.rmtree(run / "evaluation")
     cut(run / "model" / file, 0.5)
     assert str(run / "model" / file) in refusal(capsys, ["evaluate", str(run)])
-    works(arguments(phantom_store, run, "--resume", method="bcpnet"))
+    works(arguments(small_store, run, "--resume", method="bcpnet"))
     assert (run / "model" / file).read_bytes() == before
 
 
 @SHARES
-def test_prior(phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float) -> None:
+def test_prior(small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float) -> None:
     prior = tmp_path / "prior.json"
-    learn = ["prior", "learn", "--data", str(phantom_store), "--labeled", "8", "--out", str(prior)]
+    learn = ["prior", "learn", "--data", str(small_store), "--labeled", "8", "--out", str(prior)]
     works(learn)
     before = prior.read_bytes()
     prior.write_bytes(before.rstrip())
     cut(prior, share)
     assert f"{prior} is not a prior file: no readable JSON" in refusal(capsys, ["prior", "show", str(prior)])
-    with_prior = [*arguments(phantom_store, tmp_path / "run"), f"method.prior_file={prior}"]
+    with_prior = [*arguments(small_store, tmp_path / "run"), f"method.prior_file={prior}"]
     assert f"{prior} is not a prior file" in refusal(capsys, with_prior)
     works(learn)
     assert prior.read_bytes() == before
@@ -91,22 +91,20 @@ def test_predicted_masks(run: Path, share: float) -> None:
 
 
 @pytest.mark.parametrize(("kept", "left"), [(0, 0), (3, 0), (-3, 11)], ids=["empty", "half a header", "half a number"])
-def test_course_of_the_training(whole: Path, run: Path, phantom_store: Path, kept: int, left: int) -> None:
+def test_course_of_the_training(whole: Path, run: Path, small_store: Path, kept: int, left: int) -> None:
     """Rows that are whole are kept, and no report fails for want of a curve; a line ends with two bytes."""
     metrics = run / "metrics.csv"
     metrics.write_bytes(metrics.read_bytes()[:kept])
     works(["report", str(run), "--out", str(run / "report")])
-    works(arguments(phantom_store, run, "--resume", method="bcpnet"))
+    works(arguments(small_store, run, "--resume", method="bcpnet"))
     assert rows(run) == rows(whole)[:left]
 
 
 @pytest.mark.parametrize("file", ["config.yaml", "data.json"])
-def test_what_a_run_says_of_itself(
-    run: Path, phantom_store: Path, capsys: pytest.CaptureFixture[str], file: str
-) -> None:
+def test_what_a_run_says_of_itself(run: Path, small_store: Path, capsys: pytest.CaptureFixture[str], file: str) -> None:
     cut(run / file, 0.5)
     left = content(run)
-    again = arguments(phantom_store, run, "--resume", method="bcpnet")
+    again = arguments(small_store, run, "--resume", method="bcpnet")
     assert str(run) in refusal(capsys, again)  # half of the settings may be settings too, then it shows how they differ
     assert content(run) == left
     (run / file).unlink()

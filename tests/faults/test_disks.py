@@ -85,16 +85,16 @@ def test_prepare_where_no_file_may_be_long_leaves_the_old_store(tmp_path: Path) 
 
 
 def test_training_on_a_full_disk_keeps_its_checkpoint(
-    whole: Path, phantom_store: Path, disk: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, small_store: Path, disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """There is room for two checkpoints and a half: the third, that of step 4 beside the best, finds none."""
     run, checkpoint = disk / "run", whole / "checkpoints" / "last.safetensors"
     leave(disk, 5 * checkpoint.stat().st_size // 2)
-    said = refusal(capsys, arguments(phantom_store, run, method="bcpnet"))
+    said = refusal(capsys, arguments(small_store, run, method="bcpnet"))
     assert f"{run / 'checkpoints' / 'last.safetensors'} cannot be written" in said and FULL in said
     saved = (run / "checkpoints" / "last.safetensors").read_bytes()
     assert b'\\"next_step\\": 2' in saved and not drafts(run)
-    again = arguments(phantom_store, run, "--resume", method="bcpnet")
+    again = arguments(small_store, run, "--resume", method="bcpnet")
     leave(disk, 0)
     assert FULL in refusal(capsys, again)
     assert (run / "checkpoints" / "last.safetensors").read_bytes() == saved
@@ -124,18 +124,18 @@ def test_evaluation_and_report_on_a_full_disk_keep_what_they_had(
 
 
 def test_a_read_only_disk_is_read_and_not_written(
-    whole: Path, phantom_store: Path, disk: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, small_store: Path, disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = disk / "run"
     shutil.copytree(whole, run)
     remount(disk, "ro")
     before = content(disk)
     writing = {
-        "new": arguments(phantom_store, disk / "new"),
-        "run": arguments(phantom_store, run, "--resume", method="bcpnet"),
+        "new": arguments(small_store, disk / "new"),
+        "run": arguments(small_store, run, "--resume", method="bcpnet"),
         "report": ["report", str(run), "--out", str(disk / "report")],
         "store": synth(disk / "store"),
-        "prior": ["prior", "learn", "--data", str(phantom_store), "--out", str(disk / "prior.json")],
+        "prior": ["prior", "learn", "--data", str(small_store), "--out", str(disk / "prior.json")],
     }
     for place, command in writing.items():
         said = refusal(capsys, command)
@@ -145,7 +145,7 @@ def test_a_read_only_disk_is_read_and_not_written(
 
 
 def test_a_file_in_the_place_of_a_folder_is_named(
-    whole: Path, phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What a user without rights meets too, and a superuser is not spared."""
     (tmp_path / "file").write_text("mine")

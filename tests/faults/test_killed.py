@@ -79,12 +79,12 @@ def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_bef
 
 
 def test_training_killed_in_each_stage_ends_like_one_that_was_not(
-    whole: Path, phantom_store: Path, tmp_path: Path
+    whole: Path, small_store: Path, tmp_path: Path
 ) -> None:
     """Steps 1 to 4 are the first stage, and every second one is saved; the kill comes while that is done."""
     run = tmp_path / "run"
-    again = arguments(phantom_store, run, "--resume", method="bcpnet")
-    kill_at("last.safetensors", 2, arguments(phantom_store, run, method="bcpnet"))
+    again = arguments(small_store, run, "--resume", method="bcpnet")
+    kill_at("last.safetensors", 2, arguments(small_store, run, method="bcpnet"))
     assert next_step(run) == 2
     kill_at("last.safetensors", 3, again)  # after those of steps 4 and 6
     assert next_step(run) == 6 and len(drafts(run)) == 1
@@ -129,9 +129,9 @@ def test_a_report_is_the_old_one_or_the_new_one(whole: Path, tmp_path: Path) -> 
     ],
 )
 def test_what_a_killed_command_left_is_cleared_by_the_next(
-    file: str, command: list[str], whole: Path, phantom_store: Path, tmp_path: Path
+    file: str, command: list[str], whole: Path, small_store: Path, tmp_path: Path
 ) -> None:
-    places = {"STORE": phantom_store, "OUT": tmp_path, "RUN": whole}
+    places = {"STORE": small_store, "OUT": tmp_path, "RUN": whole}
     for word, place in places.items():
         command = [text.replace(word, str(place)) for text in command]
     kill_at(file, 1, command)
@@ -140,8 +140,8 @@ def test_what_a_killed_command_left_is_cleared_by_the_next(
     assert (tmp_path / file).is_file() and not drafts(tmp_path)
 
 
-def test_reproduce_goes_on(phantom_store: Path, tmp_path: Path) -> None:
-    words = reproduce(phantom_store, tmp_path, "--methods", "supervised", iterations=16)
+def test_reproduce_goes_on(small_store: Path, tmp_path: Path) -> None:
+    words = reproduce(small_store, tmp_path, "--methods", "supervised", iterations=16)
     folder = tmp_path / "strict" / "mini" / "10pct" / "supervised" / "seed-0"
     kill_at("last.safetensors", 2, words)
     assert not (folder / "cell.json").exists()

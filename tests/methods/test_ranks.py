@@ -15,11 +15,10 @@ from lightning_fabric import Fabric
 from fpgm.data.batches.pool import Pool
 from fpgm.data.batches.streams import Stream
 from fpgm.data.splits.split import Split
-from fpgm.data.store import open_stores
 from fpgm.methods import METHODS, Stage
 from fpgm.training.devices import leave_process_group
 from fpgm.training.trainer import Trainer
-from tests.methods.drive import build
+from tests.methods.drive import build, opened
 
 CASES = [(name, number) for name in sorted(METHODS) for number in range(len(METHODS[name].stages))]
 STEPS = 2
@@ -49,7 +48,7 @@ def on_a_rank(rank: int, port: int, store: str, folder: str) -> None:
 def weights_after(fabric: Fabric, name: str, stage: Stage, store: Path, folder: Path) -> dict[str, float]:
     """Return the sum of every parameter after a few steps of a stage, in double precision."""
     method = build(name)
-    stores, split = open_stores(store), Split.load(store / "splits" / "strict-0")
+    stores, split = opened(store), Split.load(store / "splits" / "strict-0")
     stream = Stream(
         Pool(stores, split.labeled("20")),
         Pool(stores, split.unlabeled("20")),
@@ -70,9 +69,9 @@ def weights_after(fabric: Fabric, name: str, stage: Stage, store: Path, folder: 
 
 
 @pytest.fixture(scope="module")
-def ranks(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, float]]]:
+def ranks(small_store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, float]]]:
     folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(on_a_rank, (free_port(), str(phantom_store), str(folder)), nprocs=2)
+    mp.spawn(on_a_rank, (free_port(), str(small_store), str(folder)), nprocs=2)
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
 
 

@@ -15,7 +15,7 @@ from tests.processes import PATIENCE, alone
 
 SMALL = [
     "net.name=unet",
-    "net.arguments={channels: [4, 8, 8, 16, 16]}",
+    "net.arguments={channels: [2, 4, 4, 8, 8]}",
     "data.batch_labeled=4",
     "data.batch_unlabeled=4",
 ]

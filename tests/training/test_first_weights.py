@@ -84,7 +84,7 @@ def test_a_run_starts_from_a_model_and_says_so(
     told = " ".join(capsys.readouterr().out.split())
     assert "tensors are from" in told and "warning: " in told and "validation, test and unseen images" in told
     config, card = RunConfig.load(run / "config.yaml"), read_card(run / "model")
-    assert config.net.name == "unet" and config.net.arguments == {"channels": [4, 8, 8, 16, 16]}
+    assert config.net.name == "unet" and config.net.arguments == {"channels": [2, 4, 4, 8, 8]}
     assert card.training["from"] == "first"
     known, found = weights(first, "best"), weights(run)
     for name in (name for name in found if name.startswith("method.") and name.endswith("conv1.weight")):
