@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -271,7 +272,7 @@ def test_shift_is_large_before_and_nothing_after(net: UNet, images: Tensor) -> N
 
 def test_the_best_candidate_is_chosen(net: UNet, images: Tensor) -> None:
     batches, (batch,) = ImageBatches(images), ImageBatches(images)
-    for source, own in (("training", 0.0), ("training", 0.5), ("clean", 0.0), ("clean", 0.5)):
+    for source, own in itertools.product(("training", "clean"), (0.0, 0.2, 0.5)):
         base = net if source == "training" else estimate(net, batches)
         target = blend(base, own)(batch).detach()
 
@@ -281,7 +282,8 @@ def test_the_best_candidate_is_chosen(net: UNet, images: Tensor) -> None:
 
         choice = choose_statistics(net, batches, score)
         assert (choice.source, choice.own) == (source, own)
-        assert list(choice.scores) == ["training", "training, 0.5 own", "clean", "clean, 0.5 own"]
+        shares = ("", ", 0.2 own", ", 0.5 own")
+        assert list(choice.scores) == [name + share for name in ("training", "clean") for share in shares]
         assert torch.equal(choice.net(batch), target) and not choice.net.training
         assert choice.scores == choose_statistics(net, batches, score).scores
 
@@ -291,7 +293,7 @@ def test_of_equal_scores_the_trainings_statistics_stay(net: UNet, images: Tensor
     choice = choose_statistics(
         net, ImageBatches(images), lambda net: 0.5, advance=lambda done, total: steps.append((done, total))
     )
-    assert (choice.source, choice.own) == ("training", 0.0) and steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert (choice.source, choice.own) == ("training", 0.0) and steps == [(done, 6) for done in range(1, 7)]
 
 
 def test_without_batch_norm_there_is_no_choice(images: Tensor) -> None:

@@ -273,9 +273,10 @@ def test_validation_chooses_the_statistics_that_are_shipped(phantom_store: Path,
     complete([*command, "train.choose_statistics=true"])
     card = read_card(tmp_path / "run" / "model")
     scores = card.statistics.scores
-    assert scores.keys() == {"training", "training, 0.5 own", "clean", "clean, 0.5 own"}
+    assert scores.keys() == {source + own for source in ("training", "clean") for own in ("", ", 0.2 own", ", 0.5 own")}
     assert card.training["validation_dice"] == max(scores.values())
-    chosen = f"{card.statistics.source}, 0.5 own" if card.statistics.own else card.statistics.source
+    own = card.statistics.own
+    chosen = f"{card.statistics.source}, {own} own" if own else card.statistics.source
     assert scores[chosen] == max(scores.values())
     assert "0.5 own" in (tmp_path / "run" / "model" / "MODEL_CARD.md").read_text()
 

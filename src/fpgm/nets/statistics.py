@@ -210,7 +210,7 @@ def choose_statistics(
     clean_batches: Batches,
     score: Callable[[nn.Module], float],
     *,
-    owns: Sequence[float] = (0.0, 0.5),
+    owns: Sequence[float] = (0.0, 0.2, 0.5),
     advance: Advance = lambda done, total: None,
 ) -> Choice:
     """Compare a network's own statistics with those of clean images, each with several shares of an image's own.
