@@ -25,7 +25,7 @@ from fpgm.metrics import pair_metrics
 MODULES = {
     "fpgm": "__version__ adapt evaluate load_predictor predict prepare split train",
     "fpgm.spectrum": "FrequencyPrior SpectralAlignment align amplitude broadcast edge_mask edge_profiles edge_region "
-    "generic_profile gradient likeness low_pass radial_profile radius_grid resample sum_over_ranks to_grey",
+    "exchange generic_profile gradient likeness low_pass radial_profile radius_grid resample sum_over_ranks to_grey",
     "fpgm.methods": "METHODS Method Stage Step",
     "fpgm.nets": "Backbone Decoder LiteUNet UNet build",
     "fpgm.serving.predictor": "Engine Finding Mask Picture Plane Predicted Predictor describe load_predictor",
@@ -51,6 +51,7 @@ ARGUMENTS = {
     "fpgm.spectrum.edge_mask": "mask",
     "fpgm.spectrum.radial_profile": "amplitude width",
     "fpgm.spectrum.align": "image prior_profile gamma reconstruction * clamp",
+    "fpgm.spectrum.exchange": "image partner gamma * clamp",
     "fpgm.spectrum.generic_profile": "count",
     "fpgm.spectrum.low_pass": "image cutoff",
     "fpgm.spectrum.FrequencyPrior": "momentum debias",

@@ -163,7 +163,7 @@ def test_augmentation_aligns_a_share_of_the_images(batch: Batch) -> None:
     for share, changed in ((0.0, False), (1.0, True)):
         method = build(alignment="augment", aligned=share, gamma=1.0)
         method.before_step(batch, step())
-        shown = method._augment(batch.image_l, step())
+        shown = method._augment(batch.image_l, batch, step())
         assert all(torch.equal(a, b) != changed for a, b in zip(shown, batch.image_l, strict=True))
 
 
@@ -173,3 +173,16 @@ def test_augmentation_aligns_a_share_of_the_images(batch: Batch) -> None:
 def test_impossible_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Input should be"):
         build(**arguments)
+
+
+def test_exchange_takes_spectra_of_unlabelled_images_with_or_without_pseudo_labels(phantom_store: Path) -> None:
+    for weight in (0.0, 1.0):
+        method = build(alignment="exchange", aligned=1.0, gamma=1.0, weight=weight)
+        assert method.views.unlabeled and method.views.strong == (weight > 0)
+        drawn = make_stream(phantom_store, method).batch(0)
+        method.before_step(drawn, step())
+        terms = method.losses(drawn, step())
+        assert terms.keys() == ({"sup", "unsup"} if weight else {"sup"})
+        darker = dataclasses.replace(drawn, weak_u=drawn.weak_u / 2)
+        assert not torch.equal(terms["sup"], method.losses(darker, step())["sup"])
+        assert method.pictures(drawn)["aligned"].shape == drawn.weak_u.shape

@@ -100,6 +100,8 @@ _TEACHER = (
     _teacher("aligned-rising", "method.alignment=augment", "method.gamma_rises=true"),
     _teacher("view-radial", "method.alignment=view", "method.reconstruction=radial", "method.gamma=0.05"),
     _teacher("view-ratio", "method.alignment=view"),
+    _teacher("exchange", "method.alignment=exchange"),
+    _teacher("exchange-alone", "method.alignment=exchange", "method.weight=0"),  # no pseudo-labels
     _teacher("student-statistics", "method.statistics=student"),
     _teacher("start-by-foreground", "method.start_foreground=0.5"),
 )

@@ -15,12 +15,12 @@ from fpgm.methods.parts.batchnorm import frozen_batchnorm_stats
 from fpgm.methods.parts.cutmix import paste
 from fpgm.methods.parts.pseudo_labels import kept_notes
 from fpgm.methods.parts.teachers import averaging_decay, frozen_copy, move_teacher
-from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align
+from fpgm.spectrum import FrequencyPrior, SpectralAlignment, align, exchange
 from fpgm.spectrum.align import Reconstruction
 
 Selection = Literal["share", "threshold"]
 Mix = Literal["none", "unlabeled", "labeled"]
-Alignment = Literal["none", "augment", "view"]
+Alignment = Literal["none", "augment", "view", "exchange"]
 TeacherStatistics = Literal["clean", "student"]
 LOOK_EVERY = 20  # steps between looks at the teacher's foreground, where the start depends on it
 
@@ -45,7 +45,8 @@ class FPGMTeacher(Method):
 
     **Frequency prior.** Learnt from the edges of labelled polyps as in FPGM (Stage I), and kept with the run.
     `alignment` says what is drawn towards it (Stage II): nothing; a share of the student's images, labelled and
-    unlabelled (`augment`); or a third `view` of all unlabelled images with a loss of its own, as in the paper.
+    unlabelled (`augment`); or a third `view` of all unlabelled images with a loss of its own, as in the paper. Or that
+    share of the images takes, in part, the radial profile of an unlabelled image instead of the prior's (`exchange`).
 
     Args:
         net: any network that maps (B, 3, H, W) to logits (B, 2, H, W).
@@ -63,11 +64,11 @@ class FPGMTeacher(Method):
         start_foreground: where above 0, they take part as soon as the teacher finds this many times the foreground of
             the labelled masks, but after `start` of the steps at the latest.
         ramp: share of the steps over which λ rises.
-        alignment: use of the aligned images: `none`, `augment` or `view`.
-        aligned: share of the student's images that `augment` aligns.
+        alignment: use of the aligned images: `none`, `augment`, `view` or `exchange`.
+        aligned: share of the student's images that `augment` aligns and `exchange` changes.
         gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
         gamma_rises: multiply γ by the share of the steps done: gentle early, strong late.
-        reconstruction: way to rebuild the amplitude: `radial` (the paper) or `ratio`.
+        reconstruction: way to rebuild the amplitude: `radial` (the paper) or `ratio`; `exchange` keeps directions.
         momentum: momentum μ of the prior, whose weights are normalised.
     """
 
@@ -105,7 +106,11 @@ class FPGMTeacher(Method):
         self.start, self.start_foreground, self.ramp = start, start_foreground, ramp
         self.alignment, self.aligned_share, self.gamma_rises = alignment, aligned, gamma_rises
         self.align = SpectralAlignment(FrequencyPrior(momentum, debias=True), gamma, reconstruction)
-        self.views = Views(unlabeled=weight > 0, strong=int(weight > 0), cutmix=weight > 0 and cutmix != "none")
+        self.views = Views(
+            unlabeled=weight > 0 or alignment == "exchange",
+            strong=int(weight > 0),
+            cutmix=weight > 0 and cutmix != "none",
+        )
         self.register_buffer("began", torch.tensor(-1))  # the step at which unlabelled images began to take part
 
     def predictor(self) -> nn.Module:
@@ -139,13 +144,13 @@ class FPGMTeacher(Method):
 
     def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
         """Labelled images alone at first; then both kinds."""
-        image = self._augment(batch.image_l, step)
+        image = self._augment(batch.image_l, batch, step)
         if self.began < 0:
             return {"sup": cross_entropy_dice(self.net(image), batch.mask_l)}
         labels, keep = self.select(self._teach(batch.weak_u))
         self.notes = {"foreground": labels.float().mean(), **kept_notes(labels, keep)}
         view, target, kept = self._mix(batch, labels, keep)
-        logits = self.net(torch.cat((image, self._augment(view, step))))
+        logits = self.net(torch.cat((image, self._augment(view, batch, step))))
         terms = {
             "sup": cross_entropy_dice(logits[: len(image)], batch.mask_l),
             "unsup": self.lam(step) * cross_entropy_dice(logits[len(image) :], target, mask=kept),
@@ -189,15 +194,27 @@ class FPGMTeacher(Method):
     @torch.no_grad()
     def aligned(self, image: Tensor, step: Step) -> Tensor:
         """Stage II: images drawn towards the prior."""
-        gamma = self.align.draw(len(image), step.generator) * (step.index / step.total if self.gamma_rises else 1.0)
-        return align(image, self.align.profile, gamma, self.align.reconstruction, clamp=True)
+        return align(image, self.align.profile, self._gamma(image, step), self.align.reconstruction, clamp=True)
 
-    def _augment(self, image: Tensor, step: Step) -> Tensor:
-        """Align a share of the images where the alignment is an augmentation."""
-        if self.alignment != "augment":
+    @torch.no_grad()
+    def exchanged(self, image: Tensor, others: Tensor, step: Step) -> Tensor:
+        """Images drawn towards the spectra of others, one each at random."""
+        chosen = torch.randint(len(others), (len(image),), generator=step.generator).to(others.device)
+        return exchange(image, others[chosen], self._gamma(image, step), clamp=True)
+
+    def _gamma(self, image: Tensor, step: Step) -> float | Tensor:
+        """Return γ of this step, one number or one per image."""
+        return self.align.draw(len(image), step.generator) * (step.index / step.total if self.gamma_rises else 1.0)
+
+    def _augment(self, image: Tensor, batch: Batch, step: Step) -> Tensor:
+        """Change the spectra of a share of the images where that is an augmentation."""
+        if self.alignment not in ("augment", "exchange"):
             return image
         chosen = torch.rand(len(image), 1, 1, 1, generator=step.generator).to(image) < self.aligned_share
-        return torch.where(chosen, self.aligned(image, step), image)
+        changed = (
+            self.aligned(image, step) if self.alignment == "augment" else self.exchanged(image, batch.weak_u, step)
+        )
+        return torch.where(chosen, changed, image)
 
     def after_step(self, batch: Batch, step: Step) -> None:
         """The teacher follows the student; its statistics too, unless its own passes make them."""
@@ -208,8 +225,11 @@ class FPGMTeacher(Method):
         """Weak, strong and, where they are used, aligned views."""
         views = super().pictures(batch)
         if self.alignment != "none":
-            generator = torch.Generator().manual_seed(batch.index)
-            views["aligned"] = self.aligned(batch.weak_u, Step(batch.index, batch.index + 1, "", generator))
+            step = Step(batch.index, batch.index + 1, "", torch.Generator().manual_seed(batch.index))
+            weak = batch.weak_u
+            views["aligned"] = (
+                self.exchanged(weak, weak, step) if self.alignment == "exchange" else self.aligned(weak, step)
+            )
         return views
 
 

@@ -115,14 +115,14 @@ def align(
     check_image(image)
     check_reconstruction(reconstruction)
     if isinstance(gamma, Tensor):
-        gamma = _check_gammas(gamma, image)
+        gamma = check_gammas(gamma, image)
     elif check_gamma(gamma) == 0:
         return image
     height, width = image.shape[-2:]
     own, plane = decompose(image)
     profile = radial_profile(own, width)
     prior = shape(_check_prior(prior_profile.to(profile), bins(height, width)))
-    total = _check_energy(energy(profile))
+    total = check_energy(energy(profile))
     # Eq. 8 to 10 in one: E ((1 - gamma) own / E + gamma prior) = (1 - gamma) own + gamma E prior
     perturbed = interpolate(profile, rescale(prior, total), gamma)
     overwrite = not perturbed.requires_grad
@@ -218,7 +218,8 @@ def check_reconstruction(reconstruction: str) -> None:
         raise ValueError(f"expected reconstruction 'radial' or 'ratio', got {reconstruction!r}")
 
 
-def _check_gammas(gamma: Tensor, image: Tensor) -> Tensor:
+def check_gammas(gamma: Tensor, image: Tensor) -> Tensor:
+    """Return one gamma, or one per image, as (B, 1, 1) beside its profiles, refusing what is not in [0, 1]."""
     if gamma.numel() not in (1, len(image)):
         raise ValueError(f"expected one gamma or one for each of {len(image)} images, got {tuple(gamma.shape)}")
     if not torch.compiler.is_compiling():
@@ -245,7 +246,7 @@ def _is_profile(profile: Tensor) -> bool:
     return low >= 0 and 0 < high < torch.finfo(profile.dtype).max / len(profile)
 
 
-def _check_energy(total: Tensor) -> Tensor:
+def check_energy(total: Tensor) -> Tensor:
     """Refuse images with NaN or Inf: either reaches every frequency, so the energies show it."""
     if not torch.compiler.is_compiling() and not math.isfinite(total.detach().sum()):
         bad = (~torch.isfinite(total).flatten(1).all(1)).nonzero().flatten().tolist()
