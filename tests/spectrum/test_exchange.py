@@ -55,7 +55,7 @@ def test_at_gamma_1_the_profile_is_the_partners() -> None:
     assert torch.allclose(found, wanted)
 
 
-def test_a_gain_is_bounded() -> None:
+def test_convention_exchange_changes_a_ring_by_a_factor_of_3_at_most() -> None:
     image = torch.rand(1, 1, 16, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert torch.allclose(exchange(image, image / 100, 1.0), image / MOST_GAIN)
     assert exchange(image / 2, image, 1.0, clamp=True).max() <= 1
