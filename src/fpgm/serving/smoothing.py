@@ -20,7 +20,7 @@ class Smoother:
     Args:
         half_life: seconds after which a frame counts half; 0 for no smoothing.
 
-    Example:
+    Examples:
         >>> smooth = Smoother(half_life=1.0)
         >>> [float(smooth(np.full((1, 1), p, np.float32), time)[0, 0]) for time, p in enumerate((0.0, 1.0, 1.0))]
         [0.0, 0.5, 0.75]
