@@ -33,7 +33,7 @@ def _until_killed(output: str, file: str, number: int, command: list[str]) -> No
     with Path(output).open("w") as to:
         os.dup2(to.fileno(), 1)
         os.dup2(to.fileno(), 2)
-    Path.replace = signalling(signal.SIGKILL, file, number)  # type: ignore[method-assign, assignment]
+    Path.replace = signalling(signal.SIGKILL, file, number)  # type: ignore[method-assign, assignment]  # the fork ends with it
     sys.exit(main(command))
 
 

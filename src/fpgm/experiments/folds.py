@@ -58,7 +58,7 @@ def make_folds(
 
 def hospital_folds(store: Path) -> list[Fold]:
     """Return a fold for each hospital of a store."""
-    return [Fold("hospitals", hospital) for hospital in hospitals.folds(open_stores(store))]
+    return make_folds(["hospitals"], [0], [0], hospitals.folds(open_stores(store)))
 
 
 def find_split(store: Path, fold: Fold, *, save: bool) -> Split:

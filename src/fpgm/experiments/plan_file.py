@@ -72,7 +72,7 @@ class Plan(BaseModel):
     @property
     def sha256(self) -> str:
         """Hash of what the plan says, however the file is written."""
-        record = self.model_dump(mode="json", exclude=None if self.hospitals else {"hospitals"})  # which came later
+        record = self.model_dump(mode="json", exclude=None if self.hospitals else {"hospitals"})  # old plans lack it
         text = json.dumps(record, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -219,7 +219,7 @@ def check_reconstruction(reconstruction: str) -> None:
 
 
 def check_gammas(gamma: Tensor, image: Tensor) -> Tensor:
-    """Return one gamma, or one per image, as (B, 1, 1) beside its profiles, refusing what is not in [0, 1]."""
+    """Return gammas (B,), or a single one, with two more axes, refusing what is not in [0, 1]."""
     if gamma.numel() not in (1, len(image)):
         raise ValueError(f"expected one gamma or one for each of {len(image)} images, got {tuple(gamma.shape)}")
     if not torch.compiler.is_compiling():

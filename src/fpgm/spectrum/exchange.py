@@ -1,7 +1,7 @@
 """Amplitudes of other images: an image takes the radial profile of a partner, in part, and keeps its phase.
 
-Not in the paper, whose target is one prior for all images. The radial profile of each channel, the mean colour at
-radius 0 included, is most of what differs between two scanners.
+Not in the paper, whose target is one prior for all images. The radial profiles of the channels hold the mean colour, at
+radius 0, and the sharpness, in which scanners differ.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fpgm.spectrum.align import check_energy, check_gamma, check_gammas, decompo
 from fpgm.spectrum.edges import check_image
 from fpgm.spectrum.radial import broadcast, radial_profile
 
-MOST_GAIN = 3.0  # an image that is sharper than its partner by more would be left as noise
+MOST_GAIN = 3.0  # more would amplify the noise of a blurred image whose partner is sharp
 
 
 def exchange(image: Tensor, partner: Tensor, gamma: float | Tensor, *, clamp: bool = False) -> Tensor:

@@ -89,7 +89,7 @@ def reproduce(
             package and `fpgm-released` (FPGM with the released code's recipe); for hospitals supervised, unimatch,
             fpgm, fpgm_teacher.
         labeled: numbers or percentages of training images whose masks may be used. If not given, those of the table: 5%
-            10% 20%, for ablations and gamma 5% 10%, for hospitals 5%.
+            10% 20%, for the paper's ablations and gamma 5% 10%, for recipe, ablation-teacher and hospitals 5%.
         seeds: seeds of weights, batches and augmentation; 0 if not given, for recipe, ablation-teacher and hospitals
             0 1 2. The split is the same for all.
         iterations: number of steps; the preset's if not given. ROW=NUMBER gives one row another number, for example to
