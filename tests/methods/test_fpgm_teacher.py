@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fpgm.data.batches.batch import Batch
 from fpgm.losses import cross_entropy_dice
 from fpgm.methods import Step
-from fpgm.methods.fpgm_teacher import FPGMTeacher, most_confident
+from fpgm.methods.fpgm_teacher import FPGMTeacher, most_confident, surest
 from fpgm.nets import UNet
 from fpgm.spectrum import FrequencyPrior
 from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
@@ -62,31 +62,47 @@ def test_a_share_keeps_foreground_where_a_threshold_keeps_none() -> None:
     assert keep[labels == 1].all() and not keep[labels == 0].any()
 
 
+def test_the_surest_images_by_hand() -> None:
+    foreground = torch.zeros(5, 2, 2)  # probability of each pixel
+    foreground[0, 0] = torch.tensor([0.6, 0.8])  # mean 0.7 of two pixels, whatever the background is
+    foreground[1, 0, 0], foreground[1, 1, 1] = 0.9, 0.4  # 0.9 of one
+    foreground[2] = 0.45  # none
+    foreground[3] = 0.7  # as the first
+    logits = torch.stack((1 - foreground, foreground), 1).log()
+    assert [surest(logits, count).tolist() for count in range(5)] == [[], [1], [0, 1], [0, 1, 3], [0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("images", [1.0, 0.5, 0.01])
 @pytest.mark.parametrize("cutmix", ["none", "unlabeled", "labeled"])
-def test_terms_are_those_of_a_plainly_written_step(batch: Batch, cutmix: Any) -> None:
-    method = build(share=0.8, weight=0.5, cutmix=cutmix)
+def test_terms_are_those_of_a_plainly_written_step(batch: Batch, cutmix: Any, images: float) -> None:
+    method = build(share=0.8, weight=0.5, cutmix=cutmix, images=images)
     other = copy.deepcopy(method)
     method.before_step(batch, step())
     terms = method.losses(batch, step())
+    count = {1.0: 4, 0.5: 2, 0.01: 1}[images]
     with torch.no_grad():
         confidence, labels = other.teacher(batch.weak_u).softmax(1).max(1)
+    scores = [float(c[k > 0].mean()) if k.any() else 0.0 for c, k in zip(confidence, labels, strict=True)]
+    chosen = sorted(sorted(range(4), key=lambda i: -scores[i])[:count])
+    confidence, labels = confidence[chosen], labels[chosen]
     keep = torch.zeros_like(labels, dtype=torch.bool)
     for label in (0, 1):
         values = sorted(confidence[labels == label].tolist(), reverse=True)
         if values:
             keep |= (labels == label) & (confidence >= values[int(-(-0.8 * len(values) // 1)) - 1])
-    mixed, target, kept = batch.strong_u[0].clone(), labels.clone(), keep.clone()
-    for i, box in enumerate(batch.boxes_u[0]):
-        before = (i - 1) % len(labels)
+    views = batch.strong_u[0][chosen]
+    mixed, target, kept = views.clone(), labels.clone(), keep.clone()
+    for i, box in enumerate(batch.boxes_u[0][chosen]):
         if cutmix == "unlabeled":
-            mixed[i][:, box] = batch.strong_u[0][before][:, box]
-            target[i][box], kept[i][box] = labels[before][box], keep[before][box]
+            mixed[i][:, box] = views[i - 1][:, box]
+            target[i][box], kept[i][box] = labels[i - 1][box], keep[i - 1][box]
         elif cutmix == "labeled":
-            mixed[i][:, box] = batch.image_l[i][:, box]
-            target[i][box], kept[i][box] = batch.mask_l[i][box], True
-    logits = other.net(torch.cat((batch.image_l, mixed)))
-    assert torch.equal(terms["sup"], cross_entropy_dice(logits[:4], batch.mask_l))
-    assert torch.equal(terms["unsup"], 0.5 * cross_entropy_dice(logits[4:], target, mask=kept))
+            other_image = (count + i) % 4
+            mixed[i][:, box] = batch.image_l[other_image][:, box]
+            target[i][box], kept[i][box] = batch.mask_l[other_image][box], True
+    logits = other.net(torch.cat((batch.image_l[:count], mixed)))
+    assert torch.equal(terms["sup"], cross_entropy_dice(logits[:count], batch.mask_l[:count]))
+    assert torch.equal(terms["unsup"], 0.5 * cross_entropy_dice(logits[count:], target, mask=kept))
     assert method.notes["kept_foreground"] == (keep & (labels == 1)).float().mean()
 
 
@@ -168,7 +184,8 @@ def test_augmentation_aligns_a_share_of_the_images(batch: Batch) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"share": 1.5}, {"threshold": (0.5, 95)}, {"start": -0.1}, {"weight": -1.0}, {"decay": 2.0}]
+    "arguments",
+    [{"share": 1.5}, {"images": 0.0}, {"threshold": (0.5, 95)}, {"start": -0.1}, {"weight": -1.0}, {"decay": 2.0}],
 )
 def test_impossible_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Input should be"):

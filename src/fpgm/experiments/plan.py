@@ -90,6 +90,8 @@ def _teacher(name: str, *settings: str) -> Variant:
 _TEACHER = (
     Variant("fpgm_teacher", "fpgm_teacher"),
     _teacher("no-teacher", "method.teacher=false"),
+    _teacher("all-images", "method.images=1"),
+    _teacher("early", "method.start=0.1"),
     _teacher("threshold", "method.selection=threshold"),
     _teacher("class-threshold", "method.selection=threshold", "method.threshold=[0.95, 0.7]"),
     _teacher("no-cutmix", "method.cutmix=none"),

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 NonNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+PositiveShare = Annotated[float, Field(gt=0, le=1)]
 InnerShare = Annotated[float, Field(gt=0, lt=1)]
 ShareBelowOne = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from fpgm.data.batches.batch import Batch, Views
 from fpgm.losses import cross_entropy_dice, pseudo_label
-from fpgm.methods.arguments import NonNegative, Share
+from fpgm.methods.arguments import NonNegative, PositiveShare, Share
 from fpgm.methods.base import Method, Step
 from fpgm.methods.parts.batchnorm import frozen_batchnorm_stats
 from fpgm.methods.parts.cutmix import paste
@@ -36,9 +37,11 @@ class FPGMTeacher(Method):
     are kept: a fixed threshold keeps hardly anything but background at first, because background passes it first, and
     then teaches nothing else.
 
-    **Student.** One pass over the labelled images and the strong views together. Boxes of the strong views come from
-    other images (`cutmix`): from labelled ones, with their true masks, or from the unlabelled image before it in the
-    batch, with its pseudo-labels.
+    **Student.** One pass over labelled images and strong views together, of each kind a share of the batch (`images`):
+    of the unlabelled ones those whose foreground the teacher is surest of, because its most probable masks are its
+    best ones. With half of each, a step has as many images as one of supervised training. Boxes of the strong views
+    come from other images (`cutmix`): from labelled ones, with their true masks, or from the unlabelled image before
+    it, with its pseudo-labels.
 
     **Loss.** L = L_sup + λ(t) · L_unsup, both (cross-entropy + Dice) / 2. λ is 0 for the first `start` of the steps and
     then rises linearly to `weight` over `ramp` of them.
@@ -55,6 +58,8 @@ class FPGMTeacher(Method):
         decay: decay of the teacher's average, after the first steps.
         statistics: source of the teacher's batch-norm statistics: `clean` images, in its own passes; or an average of
             the `student`'s.
+        images: share of the labelled and of the unlabelled images of a batch that the student sees once unlabelled ones
+            take part. The teacher labels all unlabelled ones.
         selection: rule by which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
         share: share of the pixels of each class that is kept.
         threshold: confidence that a pseudo-label needs, for all classes or (background, foreground).
@@ -80,14 +85,15 @@ class FPGMTeacher(Method):
         teacher: bool = True,
         decay: Share = 0.99,
         statistics: TeacherStatistics = "clean",
+        images: PositiveShare = 0.5,
         selection: Selection = "share",
         share: Share = 0.8,
         threshold: Share | tuple[Share, Share] = 0.95,
         cutmix: Mix = "labeled",
         weight: NonNegative = 1.0,
-        start: Share = 0.2,
+        start: Share = 0.4,
         start_foreground: NonNegative = 0.0,
-        ramp: Share = 0.2,
+        ramp: Share = 0.1,
         alignment: Alignment = "none",
         aligned: Share = 0.5,
         gamma: Share | tuple[Share, Share] = (0.0, 1.0),
@@ -99,7 +105,7 @@ class FPGMTeacher(Method):
         self.net = net
         self.teacher = frozen_copy(net)
         self.taught, self.decay, self.statistics = teacher, decay, statistics
-        self.selection, self.share = selection, share
+        self.images, self.selection, self.share = images, selection, share
         self.thresholds = threshold if isinstance(threshold, tuple) else (threshold, threshold)
         self.cutmix: Mix = cutmix
         self.weight = weight
@@ -144,22 +150,30 @@ class FPGMTeacher(Method):
 
     def losses(self, batch: Batch, step: Step) -> dict[str, Tensor]:
         """Labelled images alone at first; then both kinds."""
-        image = self._augment(batch.image_l, batch, step)
         if self.began < 0:
+            image = self._augment(batch.image_l, batch, step)
             return {"sup": cross_entropy_dice(self.net(image), batch.mask_l)}
-        labels, keep = self.select(self._teach(batch.weak_u))
+        logits = self._teach(batch.weak_u)
+        chosen = surest(logits, self._count(logits))
+        labels, keep = self.select(logits[chosen])
         self.notes = {"foreground": labels.float().mean(), **kept_notes(labels, keep)}
-        view, target, kept = self._mix(batch, labels, keep)
+        view, target, kept = self._mix(batch, chosen, labels, keep)
+        count = self._count(batch.image_l)
+        image, mask = self._augment(batch.image_l[:count], batch, step), batch.mask_l[:count]
         logits = self.net(torch.cat((image, self._augment(view, batch, step))))
         terms = {
-            "sup": cross_entropy_dice(logits[: len(image)], batch.mask_l),
-            "unsup": self.lam(step) * cross_entropy_dice(logits[len(image) :], target, mask=kept),
+            "sup": cross_entropy_dice(logits[:count], mask),
+            "unsup": self.lam(step) * cross_entropy_dice(logits[count:], target, mask=kept),
         }
         if self.alignment == "view":
             with frozen_batchnorm_stats(self.net):
-                aligned = self.net(self.aligned(batch.weak_u, step))
+                aligned = self.net(self.aligned(batch.weak_u[chosen], step))
             terms["freq"] = self.lam(step) * cross_entropy_dice(aligned, labels, mask=keep)
         return terms
+
+    def _count(self, images: Tensor) -> int:
+        """How many of these images the student sees, rounded up."""
+        return math.ceil(self.images * len(images))
 
     @torch.no_grad()
     def _teach(self, weak: Tensor) -> Tensor:
@@ -176,18 +190,19 @@ class FPGMTeacher(Method):
             return labels, confidence >= torch.where(labels > 0, foreground, background)
         return labels, most_confident(confidence, labels, self.share)
 
-    def _mix(self, batch: Batch, labels: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """CutMix: strong views with boxes of other images, their labels and the pixels that count."""
-        view = batch.strong_u[0]
+    def _mix(self, batch: Batch, chosen: Tensor, labels: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """CutMix: strong views of the chosen images with boxes of others, their labels and the pixels that count."""
+        view = batch.strong_u[0][chosen]
         if self.cutmix == "none":
             return view, labels, keep
-        if self.cutmix == "labeled":
-            chosen = torch.arange(len(view), device=view.device) % len(batch.image_l)
-            others = batch.image_l[chosen], batch.mask_l[chosen], torch.ones_like(keep)
+        if self.cutmix == "labeled":  # those that the student does not see whole, as far as there are any
+            first = self._count(batch.image_l)
+            source = torch.arange(first, first + len(view), device=view.device) % len(batch.image_l)
+            others = batch.image_l[source], batch.mask_l[source], torch.ones_like(keep)
         else:
             others = view.roll(1, 0), labels.roll(1, 0), keep.roll(1, 0)
         image, target, kept = (
-            paste(*pair, batch.boxes_u[0]) for pair in zip(others, (view, labels, keep), strict=True)
+            paste(*pair, batch.boxes_u[0][chosen]) for pair in zip(others, (view, labels, keep), strict=True)
         )
         return image, target, kept
 
@@ -251,3 +266,18 @@ def most_confident(confidence: Tensor, labels: Tensor, share: float) -> Tensor:
         if count:
             keep |= own & (confidence >= values.kthvalue(len(values) - count + 1).values)
     return keep
+
+
+def surest(logits: Tensor, count: int) -> Tensor:
+    """Images whose predicted foreground has the highest mean probability: (count,) indices, in ascending order.
+
+    An image without predicted foreground has 0; of equal ones the first are taken.
+
+    Args:
+        logits: (B, K, H, W), class 0 is the background.
+        count: number of images.
+    """
+    inside = 1 - logits.detach().float().softmax(1)[:, 0]
+    found = inside > 0.5
+    mean = (inside * found).sum((1, 2)) / found.sum((1, 2)).clamp(min=1)
+    return mean.sort(descending=True, stable=True).indices[:count].sort().values
