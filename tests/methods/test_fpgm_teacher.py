@@ -192,6 +192,11 @@ def test_impossible_arguments_are_refused(arguments: dict[str, Any]) -> None:
         build(**arguments)
 
 
+def test_a_reconstruction_without_effect_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"keeps the directions of a spectrum.*'augment' or 'view'"):
+        build(alignment="exchange", reconstruction="radial")
+
+
 def test_exchange_takes_spectra_of_unlabelled_images_with_or_without_pseudo_labels(phantom_store: Path) -> None:
     for weight in (0.0, 1.0):
         method = build(alignment="exchange", aligned=1.0, gamma=1.0, weight=weight)

@@ -73,7 +73,7 @@ class FPGMTeacher(Method):
         aligned: share of the student's images that `augment` aligns and `exchange` changes.
         gamma: guidance strength γ, or the range (low, high) it is drawn from for each image.
         gamma_rises: multiply γ by the share of the steps done: gentle early, strong late.
-        reconstruction: way to rebuild the amplitude: `radial` (the paper) or `ratio`; `exchange` keeps directions.
+        reconstruction: way to rebuild the amplitude: `radial` (the paper) or `ratio`; `exchange` has only `ratio`.
         momentum: momentum μ of the prior, whose weights are normalised.
     """
 
@@ -102,6 +102,11 @@ class FPGMTeacher(Method):
         momentum: Share = 0.999,
     ) -> None:
         super().__init__()
+        if alignment == "exchange" and reconstruction != "ratio":
+            raise ValueError(
+                f"reconstruction is {reconstruction!r}, but alignment 'exchange' keeps the directions of a spectrum: "
+                "leave it out, or take 'augment' or 'view'"
+            )
         self.net = net
         self.teacher = frozen_copy(net)
         self.taught, self.decay, self.statistics = teacher, decay, statistics
