@@ -1,4 +1,4 @@
-"""Load `fpgm serve` on loopback: requests per second, latency, errors and memory; beside it the predictor alone.
+"""Load `fpgm serve` on loopback: requests per second, latency, errors and memory; beside it the predictor and the network alone.
 
     python benchmarks/serve.py [--seconds 30] [--clients 8] [--hostile 0] [--size 256] [--run RUN]
 
@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 KINDS = ("idle", "slow", "oversize", "bomb")
+RATE, LATE = 0.9, 3.0  # least of the network's images per second; most of one client's latency
 FLAT = 1.1  # of the memory's median in the last third over that in the first third after the warm-up
 
 
@@ -172,23 +173,44 @@ def alone(run: Path, frame: bytes, seconds: float) -> float:
     return count / (time.perf_counter() - start)
 
 
+def network(run: Path, seconds: float) -> float:
+    """Images per second of the network alone, in passes of one image or of as many as it takes at a time."""
+    from fpgm.serving.predictor import BATCH, load_engine
+
+    engine, rates = load_engine(run), []
+    for size in (1, BATCH):
+        batch = np.random.default_rng(0).random((size, 3, engine.card.size, engine.card.size), np.float32)
+        engine.probabilities(batch)
+        start, count = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds / 2:
+            engine.probabilities(batch)
+            count += size
+        rates.append(count / (time.perf_counter() - start))
+    return max(rates)
+
+
 def measure(run: Path, clients: int, seconds: float, hostile: int) -> bool:
     """Print the figures; return whether all went well."""
     frame = make_frame()
     before = alone(run, frame, seconds / 6)
     with serving(run) as (port, pid):
         load(port, pid, frame, clients, seconds / 6)  # warm-up
+        single = float(np.median(load(port, pid, frame, 1, seconds / 6)[0]))
         with attacked(port, hostile, seconds):
             start = time.perf_counter()
             spent, errors, held = load(port, pid, frame, clients, seconds)
             rate = len(spent) / (time.perf_counter() - start)  # the last requests end a little later
     bare = (before + alone(run, frame, seconds / 6)) / 2
+    net = network(run, seconds / 6)
     middle, late = np.percentile(spent, [50, 95])
     third = max(1, len(held) // 3)
     first, last = float(np.median(held[:third])), float(np.median(held[-third:]))
     print(f"  {len(spent)} requests in {seconds:g} s, {len(errors)} errors, at most {max(held):.0f} MB")
     print(f"  latency: median {middle * 1e3:.0f} ms, 95th percentile {late * 1e3:.0f} ms")
-    compare("serve", f"{clients} clients", 1 / rate, 1 / bare, "the predictor alone", unit="requests/s", fast=True)
+    both = {"unit": "requests/s", "fast": True}
+    compare("serve", f"{clients} clients", 1 / rate, 1 / bare, "the predictor alone", **both)
+    compare("serve", f"{clients} clients", 1 / rate, 1 / net, "the network alone", target=RATE, **both)
+    compare("serve", f"95th percentile of {clients} clients", late, single, "one client's median", target=LATE)
     compare("serve", "memory, last third of the time", last, first, "first third", target=FLAT, unit="MB")
     for error in sorted(set(errors))[:5]:
         print(f"  error: {error}")
