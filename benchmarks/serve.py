@@ -1,4 +1,4 @@
-"""Load `fpgm serve` on loopback: requests per second, latency, errors and memory; beside it the predictor and the network alone.
+"""Load `fpgm serve` on loopback: requests per second, latency, errors, memory; beside it predictor and network alone.
 
     python benchmarks/serve.py [--seconds 30] [--clients 8] [--hostile 0] [--size 256] [--run RUN]
 
