@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 PATIENCE = 600.0  # seconds
@@ -34,19 +31,6 @@ def signalling(number: int, file: str, count: int) -> Callable[[Path, Path], Pat
     return replace
 
 
-def signalled(number: signal.Signals, file: str, count: int, command: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a command that gets a signal when it has written a file for the n-th time, but not named it yet."""
-    script = Path(__file__).with_name("signalled.py")
-    words = [sys.executable, str(script), str(int(number)), file, str(count), *command]
-    return subprocess.Popen(words, env=alone(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def wait_until_stopped(process: subprocess.Popen[str]) -> None:
-    """Wait for SIGSTOP to reach a process: then none of its threads runs."""
-    _, status = os.waitpid(process.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status), process.communicate()[0]
-
-
 def wait(condition: Callable[[], object]) -> None:
     """Wait until something is true."""
     deadline = time.monotonic() + PATIENCE
@@ -67,7 +51,22 @@ def children(process: int) -> set[int]:
 
 def alive(process: int) -> bool:
     """Whether a process runs; a zombie that nobody buries does not."""
+    return _state(Path(f"/proc/{process}")) not in ("", "Z")
+
+
+def wait_until_stopped(process: int) -> None:
+    """Wait for SIGSTOP to reach a process: then none of its threads runs."""
+
+    def stopped() -> bool:
+        assert alive(process), "it ended and was not stopped"
+        return all(_state(thread) == "T" for thread in Path(f"/proc/{process}/task").iterdir())
+
+    wait(stopped)
+
+
+def _state(entry: Path) -> str:
+    """The letter that /proc has for the state of a process or thread; empty if there is none."""
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+        return (entry / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

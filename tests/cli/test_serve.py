@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(run: Path) -> Iterator[str]:
-    with serving(run) as address:
+    with serving(run, fresh=True) as address:
         yield address
 
 

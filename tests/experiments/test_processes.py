@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from fpgm.experiments import cells as on_disk
+from fpgm.experiments import processes
 from fpgm.experiments.plan import Cell
 from fpgm.experiments.processes import Processes, cuda_devices
 from fpgm.experiments.runner import run
 from tests.experiments.making import STEPS, Diary, cell, notes
+from tests.forks import FORKS, Fork
 from tests.processes import alive, wait
 
-ORPHAN = """
-import sys
-from pathlib import Path
-from fpgm.experiments.processes import Processes
-from fpgm.experiments.runner import run
-from tests.experiments.making import STEPS, Diary, cell
-if __name__ == "__main__":
-    run([cell(Path(sys.argv[1]), "hanging")], Processes(STEPS, 2, 1), Diary())
-"""
+
+@pytest.fixture(autouse=True)
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork processes that would be spawned, as they are in `tests/cli/experiments/test_reproduce.py`."""
+    monkeypatch.setattr(processes, "multiprocessing", SimpleNamespace(get_context=lambda _: FORKS))
+
+
+def compute_hanging(folder: Path) -> None:
+    processes.multiprocessing = SimpleNamespace(  # type: ignore[attr-defined]  # a fork cannot ask the server for more
+        get_context=lambda _: multiprocessing.get_context("fork")
+    )
+    run([cell(folder, "hanging")], Processes(STEPS, 2, 1), Diary())
 
 
 def wait_for(cell: Cell) -> int:
@@ -89,11 +94,8 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
 
 
 def test_processes_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
-    (tmp_path / "orphan.py").write_text(ORPHAN)
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}"}
-    parent = subprocess.Popen([sys.executable, tmp_path / "orphan.py", tmp_path], env=environment)
+    parent = Fork(compute_hanging, tmp_path)
     worker = wait_for(cell(tmp_path, "hanging"))
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
+    parent.kill()
+    assert parent.wait() == -signal.SIGKILL
     wait(lambda: not alive(worker))

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import signal
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from fpgm.cli import main
-from tests.processes import PATIENCE, signalling
-
-_CONTEXT = multiprocessing.get_context("forkserver")  # one process imports torch, those that are killed are its forks
-_CONTEXT.set_forkserver_preload(["fpgm.training.run", "fpgm.evaluation", "fpgm.serving.export", "fpgm.cli"])
+from tests.forks import signalled
 
 
 def kill_at(file: str, number: int, command: list[str]) -> None:
     """Run a command in a process that is killed when it has written a file for the n-th time, but not named it yet."""
-    with tempfile.NamedTemporaryFile("r") as output:
-        process = _CONTEXT.Process(target=_until_killed, args=(output.name, file, number, command))
-        process.start()
-        process.join(PATIENCE)
-        code = process.exitcode
-        process.kill()  # one that hangs
-        assert code == -signal.SIGKILL, (code, output.read())
-
-
-def _until_killed(output: str, file: str, number: int, command: list[str]) -> None:
-    with Path(output).open("w") as to:
-        os.dup2(to.fileno(), 1)
-        os.dup2(to.fileno(), 2)
-    Path.replace = signalling(signal.SIGKILL, file, number)  # type: ignore[method-assign, assignment]  # the fork ends with it
-    sys.exit(main(command))
+    process = signalled(signal.SIGKILL, file, number, command)
+    output = process.communicate()
+    assert process.returncode == -signal.SIGKILL, output
 
 
 def refusal(capsys: pytest.CaptureFixture[str], command: list[str]) -> str:

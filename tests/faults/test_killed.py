@@ -61,7 +61,7 @@ def test_prepare_leaves_nothing_that_looks_finished(tmp_path: Path, finished_bef
     process = subprocess.Popen(
         [sys.executable, "-c", HALFWAY, out / "mine", *command], stdout=subprocess.PIPE, text=True
     )
-    wait_until_stopped(process)
+    wait_until_stopped(process.pid)
     family = children(process.pid)
     assert len(family) >= 2 and len(list(out.glob("mine/.data.h5.*.part"))) == 1
     process.kill()

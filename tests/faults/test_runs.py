@@ -17,7 +17,8 @@ from fpgm.cli import main
 from tests.data.pictures import bundle, content
 from tests.experiments.making import HOLD
 from tests.faults.making import refusal, works
-from tests.processes import PATIENCE, children, signalled, wait_until_stopped
+from tests.forks import signalled
+from tests.processes import children, wait_until_stopped
 from tests.serving.making import model, pictures
 from tests.training.running import arguments, rows, same
 
@@ -31,7 +32,7 @@ def test_a_second_writer_is_refused_and_a_dead_worker_is_a_sentence(
     command = arguments(phantom_store, run, method="supervised", iterations=24)
     again = arguments(phantom_store, run, "--resume", method="supervised", iterations=24)
     first = signalled(signal.SIGSTOP, "last.safetensors", 2, command)
-    wait_until_stopped(first)
+    wait_until_stopped(first.pid)
     before = content(run)
     for second in (command, again):
         assert f"another process is writing to {run}: wait until it has ended" in refusal(capsys, second)
@@ -39,7 +40,7 @@ def test_a_second_writer_is_refused_and_a_dead_worker_is_a_sentence(
     for worker in children(first.pid):
         os.kill(worker, signal.SIGKILL)
     first.send_signal(signal.SIGCONT)
-    output, _ = first.communicate(timeout=PATIENCE)
+    output = first.communicate()
     assert first.returncode == 2 and "Traceback" not in output
     assert "the process that prepares batches died before batch" in output and "then resume" in output
     works(again)

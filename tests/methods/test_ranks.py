@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from lightning_fabric import Fabric
 
 from fpgm.data.batches.pool import Pool
@@ -18,6 +17,7 @@ from fpgm.data.splits.split import Split
 from fpgm.methods import METHODS, Stage
 from fpgm.training.devices import leave_process_group
 from fpgm.training.trainer import Trainer
+from tests.forks import run_ranks
 from tests.methods.drive import build, opened
 
 CASES = [(name, number) for name in sorted(METHODS) for number in range(len(METHODS[name].stages))]
@@ -71,7 +71,7 @@ def weights_after(fabric: Fabric, name: str, stage: Stage, store: Path, folder: 
 @pytest.fixture(scope="module")
 def ranks(small_store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, float]]]:
     folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(on_a_rank, (free_port(), str(small_store), str(folder)), nprocs=2)
+    run_ranks(on_a_rank, free_port(), str(small_store), str(folder))
     return [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import re
 import shutil
 import signal
 import struct
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,8 @@ from PIL import Image
 
 from fpgm.data.synthetic import phantom
 from fpgm.spectrum import FrequencyPrior
-from tests.processes import PATIENCE
+from tests.forks import fpgm
+from tests.processes import PATIENCE, alone
 from tests.serving.making import SIZE, model
 
 
@@ -52,11 +53,15 @@ def png_header(side: int, *, data: bool = True) -> bytes:
 
 
 @contextmanager
-def serving(run: Path) -> Iterator[str]:
-    """Give the address of `fpgm serve RUN`; at the end it is asked to stop and must do so well."""
-    command = [sys.executable, "-m", "fpgm", "serve", str(run), "--port", "0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+def serving(run: Path, *, fresh: bool = False) -> Iterator[str]:
+    """Give the address of `fpgm serve RUN`; at the end it is asked to stop and must do so well.
+
+    Args:
+        run: the run folder.
+        fresh: whether it gets an interpreter of its own, in the place of a fork.
+    """
+    command = ["serve", str(run), "--port", "0"]
+    process = _fresh(command) if fresh else fpgm(command)
     assert process.stdout is not None
     try:
         lines = []
@@ -67,9 +72,17 @@ def serving(run: Path) -> Iterator[str]:
         else:
             raise AssertionError("".join(lines))
         yield found.group()
+        guard = threading.Timer(PATIENCE, process.kill)
+        guard.start()
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0 and "Traceback" not in rest, rest
+        rest = process.stdout.read()
+        assert process.wait() == 0 and "Traceback" not in rest, rest
+        guard.cancel()
     finally:
         process.kill()
         process.wait()
+
+
+def _fresh(command: list[str]) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "fpgm", *command]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=alone())

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from fpgm.spectrum import FrequencyPrior, amplitude, edge_profiles, generic_profile, low_pass, radius_grid, resample
 from fpgm.training.devices import leave_process_group
+from tests.forks import run_ranks
 from tests.spectrum import naive
 from tests.spectrum.strategies import disc, images
 
@@ -276,7 +276,7 @@ def _learn_on_a_rank(rank: int, world_size: int, folder: str) -> None:
 
 
 def test_ranks_share_one_prior_equal_to_that_of_one_process(tmp_path: Path) -> None:
-    mp.spawn(_learn_on_a_rank, (2, str(tmp_path)), nprocs=2)
+    run_ranks(_learn_on_a_rank, 2, str(tmp_path))
     ranks = [FrequencyPrior.load(tmp_path / f"{rank}.json") for rank in range(2)]
     alone = FrequencyPrior(0.5)
     for step in range(2):

@@ -37,27 +37,16 @@ def arguments(store: Path, out: Path, *more: str, method: str = "fpgm", iteratio
     return ["train", *options, "--iterations", str(iterations), *more, "--set", *settings]
 
 
-def start(command: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "fpgm", *command],
-        env=alone(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 def complete(command: list[str]) -> None:
     """Run a command to its end in this process, which prepares its batches too."""
     assert main([*command, "data.workers=0"]) == 0
 
 
-def finish(command: list[str]) -> str:
-    """Run a command to its end in a process of its own."""
-    process = start(command)
-    output, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, output
-    return output
+def complete_fresh(command: list[str]) -> None:
+    """Run a command to its end in an interpreter of its own, which starts those of other ranks."""
+    words = [sys.executable, "-m", "fpgm", *command]
+    done = subprocess.run(words, env=alone(), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def weights(run: Path, name: str = "last") -> dict[str, torch.Tensor]:

@@ -26,25 +26,26 @@ from fpgm.spectrum import FrequencyPrior
 from fpgm.training.run import train
 from fpgm.training.trainer import Trainer
 from tests.data.making import make_store, scene
-from tests.processes import PATIENCE, signalled, signalling
-from tests.training.running import OFTEN, SMALL, TWO, arguments, complete, finish, rows, same, start, weights
+from tests.forks import fpgm, signalled
+from tests.processes import signalling
+from tests.training.running import OFTEN, SMALL, TWO, arguments, complete, complete_fresh, rows, same, weights
 
 BRIEF = ["train.iterations=2", "data.workers=0"]
 
 
 @pytest.fixture(scope="module")
-def whole(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(small_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run that nobody interrupted."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
-    complete(arguments(phantom_store, folder))
+    complete(arguments(small_store, folder))
     return folder
 
 
 @pytest.fixture(scope="module")
-def pair(phantom_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pair(small_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the same run on two processes."""
     folder = tmp_path_factory.mktemp("runs") / "pair"
-    finish(arguments(phantom_store, folder, *TWO))
+    complete_fresh(arguments(small_store, folder, *TWO))
     return folder
 
 
@@ -61,7 +62,7 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
     area = read_card(whole / "model").least_area
     assert area is not None and area.images == calibration.images
     assert (
-        f"Smallest polyp: {round(area.share * 64**2)} pixels of 64 x 64"
+        f"Smallest polyp: {round(area.share * 32**2)} pixels of 32 x 32"
         in (whole / "model" / "MODEL_CARD.md").read_text()
     )
     listed = read_training_images(whole)
@@ -71,7 +72,7 @@ def test_a_run_leaves_what_is_promised(whole: Path) -> None:
 
 def test_asked_to_stop_it_saves_and_says_how_to_go_on(
     whole: Path,
-    phantom_store: Path,
+    small_store: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -79,38 +80,40 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(
     run = tmp_path / "stopped"
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", signalling(signal.SIGTERM, "last.safetensors", 2))
-        assert main(arguments(phantom_store, run)) == 130
+        assert main(arguments(small_store, run)) == 130
     assert "--resume" in capsys.readouterr().out and len(rows(run)) < 12
-    complete(arguments(phantom_store, run, "--resume"))
+    complete(arguments(small_store, run, "--resume"))
     same(whole, run)
 
 
-def test_resuming_a_finished_run_changes_nothing(whole: Path, phantom_store: Path) -> None:
+def test_resuming_a_finished_run_changes_nothing(whole: Path, small_store: Path) -> None:
     before = (whole / "checkpoints" / "last.safetensors").read_bytes()
-    complete(arguments(phantom_store, whole, "--resume"))
+    complete(arguments(small_store, whole, "--resume"))
     assert (whole / "checkpoints" / "last.safetensors").read_bytes() == before
 
 
-def test_two_processes_share_prior_and_follow_one(whole: Path, pair: Path, phantom_store: Path) -> None:
+def test_two_processes_share_prior_and_follow_one(whole: Path, pair: Path, small_store: Path) -> None:
     one, two = weights(whole), weights(pair)
     prior = "method.align.prior.profile"
     assert torch.allclose(one[prior], two[prior], rtol=1e-4)
     assert int(two["method.align.prior.samples"]) == int(one["method.align.prior.samples"])
     for left, right in zip(rows(whole), rows(pair), strict=True):  # batch norm and dropout see other groups
         assert float(left["sup"]) == pytest.approx(float(right["sup"]), abs=0.1)
-    again = start(arguments(phantom_store, pair, *TWO))
-    output, _ = again.communicate(timeout=PATIENCE)
+    again = fpgm(arguments(small_store, pair, *TWO))
+    output = again.communicate()
     assert again.returncode == 2 and "holds a run already" in output and "Traceback" not in output
 
 
-def test_one_of_two_processes_asked_to_stop_stops_both(pair: Path, phantom_store: Path, tmp_path: Path) -> None:
+def test_one_of_two_processes_asked_to_stop_stops_both(pair: Path, small_store: Path, tmp_path: Path) -> None:
     run = tmp_path / "stopped"
     # rank zero alone writes that file
-    process = signalled(signal.SIGTERM, "last.safetensors", 2, arguments(phantom_store, run, *TWO))
-    output, _ = process.communicate(timeout=PATIENCE)  # the pipe ends with the last process that writes to it
+    process = signalled(signal.SIGTERM, "last.safetensors", 2, arguments(small_store, run, *TWO))
+    output = process.communicate()  # the pipe ends with the last process that writes to it
     assert process.returncode == 130 and output.count("--resume") == 1
     assert len(rows(run)) < 12
-    finish(arguments(phantom_store, run, "--resume", *TWO))
+    resumed = fpgm(arguments(small_store, run, "--resume", *TWO))
+    output = resumed.communicate()
+    assert resumed.returncode == 0, output
     same(pair, run)
 
 
@@ -130,35 +133,35 @@ def test_a_refused_run_writes_nothing(
     method: str,
     setting: str,
     message: str,
-    phantom_store: Path,
+    small_store: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert message in refused(capsys, [*arguments(phantom_store, tmp_path / "run", method=method), setting])
+    assert message in refused(capsys, [*arguments(small_store, tmp_path / "run", method=method), setting])
     assert not (tmp_path / "run").exists()
 
 
 def test_the_precision_in_use_is_printed_and_kept(
-    whole: Path, phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert RunConfig.load(whole / "config.yaml").train.precision == "32-true"
-    command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=2)
+    command = arguments(small_store, tmp_path / "run", method="supervised", iterations=2)
     complete([*command, "train.precision=bf16-mixed"])
     assert "precision bf16-mixed" in capsys.readouterr().out
     assert RunConfig.load(tmp_path / "run" / "config.yaml").train.precision == "bf16-mixed"
 
 
 def test_the_paper_preset_says_that_the_images_are_smaller(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=1)
+    command = arguments(small_store, tmp_path / "run", method="supervised", iterations=1)
     assert main([*command, "data.workers=0"]) == 0
     assert "not comparable" not in capsys.readouterr().out
     command[command.index("mini")] = "paper"
     command[command.index("--out") + 1] = str(tmp_path / "other")
     assert main([*command, "data.workers=0"]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "precision 32-true" in output and "those of this store 64 x 64" in output
+    assert "precision 32-true" in output and "those of this store 32 x 32" in output
 
 
 def refused(capsys: pytest.CaptureFixture[str], command: list[str]) -> str:
@@ -167,27 +170,27 @@ def refused(capsys: pytest.CaptureFixture[str], command: list[str]) -> str:
 
 
 def test_a_folder_with_a_run_is_not_overwritten(
-    whole: Path, phantom_store: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, small_store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "holds a run already: continue it with --resume" in refused(capsys, arguments(phantom_store, whole))
+    assert "holds a run already: continue it with --resume" in refused(capsys, arguments(small_store, whole))
 
 
 def test_other_settings_on_resume_are_refused_with_the_difference(
-    whole: Path, phantom_store: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, small_store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [*arguments(phantom_store, whole, "--resume"), "method.gamma=0.3"]
+    command = [*arguments(small_store, whole, "--resume"), "method.gamma=0.3"]
     assert "arguments.gamma: 0.05 -> 0.3" in refused(capsys, command)
 
 
 def test_a_damaged_checkpoint_is_refused(
-    whole: Path, phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Path, small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "damaged"
     (run / "checkpoints").mkdir(parents=True)
     (run / "config.yaml").write_bytes((whole / "config.yaml").read_bytes())
     cut = (whole / "checkpoints" / "last.safetensors").read_bytes()[:-100]
     (run / "checkpoints" / "last.safetensors").write_bytes(cut)
-    assert "damaged or cut short" in refused(capsys, arguments(phantom_store, run, "--resume"))
+    assert "damaged or cut short" in refused(capsys, arguments(small_store, run, "--resume"))
 
 
 def test_a_missing_store_or_split_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,9 +201,9 @@ def test_a_missing_store_or_split_names_the_command(tmp_path: Path, capsys: pyte
 
 
 def test_a_loss_that_is_no_number_names_step_term_and_images(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = arguments(phantom_store, tmp_path / "run", method="supervised", iterations=50)
+    command = arguments(small_store, tmp_path / "run", method="supervised", iterations=50)
     message = refused(capsys, [*command, "optimizer.name=sgd", "optimizer.lr=1e30"])
     assert "because of sup" in message and "--precision 32-true" in message
     (listed,) = (tmp_path / "run").glob("bad_batch_*.json")
@@ -210,11 +213,11 @@ def test_a_loss_that_is_no_number_names_step_term_and_images(
 
 @pytest.mark.parametrize("iterations", [1, 4])
 def test_a_training_that_diverges_leaves_only_what_was_good(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], iterations: int
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], iterations: int
 ) -> None:
     """With a huge learning rate the weights of the first step are lost, before any loss shows it."""
     run = tmp_path / "run"
-    command = arguments(phantom_store, run, method="supervised", iterations=iterations)
+    command = arguments(small_store, run, method="supervised", iterations=iterations)
     wrong = ["optimizer.name=sgd", "optimizer.lr=1e20", "optimizer.warmup=0", "train.save_every=1", "data.workers=0"]
     message = refused(capsys, [*command, *wrong])
     assert "finite" in message or "is nan" in message
@@ -224,7 +227,7 @@ def test_a_training_that_diverges_leaves_only_what_was_good(
 
 
 def test_the_checkpoint_before_a_divergence_is_taken_up_again(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
     original = Trainer.step
@@ -236,7 +239,7 @@ def test_the_checkpoint_before_a_divergence_is_taken_up_again(
                 next(trainer.method.parameters()).fill_(torch.inf)
         return terms
 
-    command = [*arguments(phantom_store, run, method="supervised"), "train.save_every=1", "data.workers=0"]
+    command = [*arguments(small_store, run, method="supervised"), "train.save_every=1", "data.workers=0"]
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "step", diverge)
         assert "the training has diverged" in refused(capsys, command)
@@ -246,18 +249,16 @@ def test_the_checkpoint_before_a_divergence_is_taken_up_again(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="asks for a device that is not there")
-def test_a_missing_device_is_a_sentence(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = arguments(phantom_store, tmp_path / "run", "--accelerator", "cuda")
+def test_a_missing_device_is_a_sentence(small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = arguments(small_store, tmp_path / "run", "--accelerator", "cuda")
     assert "--accelerator cuda cannot be used here" in refused(capsys, command)
 
 
 def test_an_unwritable_folder_is_a_sentence(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert "file" in refused(capsys, arguments(phantom_store, tmp_path / "file" / "run"))
+    assert "file" in refused(capsys, arguments(small_store, tmp_path / "file" / "run"))
 
 
 def test_the_model_is_the_best_predictor(whole: Path) -> None:
@@ -265,7 +266,7 @@ def test_the_model_is_the_best_predictor(whole: Path) -> None:
     best = weights(whole, "best")
     assert all(torch.equal(value, best[f"average.{name}"]) for name, value in net.state_dict().items())
     assert any(not torch.equal(value, best[f"method.net.{name}"]) for name, value in net.state_dict().items())
-    assert card.size == 64 and card.net == "unet" and card.training["seed"] == 0
+    assert card.size == 32 and card.net == "unet" and card.training["seed"] == 0
 
 
 def test_validation_chooses_the_statistics_that_are_shipped(phantom_store: Path, tmp_path: Path) -> None:
@@ -357,10 +358,8 @@ def test_without_unlabelled_images_the_labelled_ones_take_their_place(
     assert "split elsewhere" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_usual_labels_are_written_down_and_kept_on_resume(
-    clinic: Path, phantom_store: Path, tmp_path: Path
-) -> None:
-    for store, name, usual in ((clinic, "own", "all"), (phantom_store, "strict-0", "5%")):
+def test_the_usual_labels_are_written_down_and_kept_on_resume(clinic: Path, small_store: Path, tmp_path: Path) -> None:
+    for store, name, usual in ((clinic, "own", "all"), (small_store, "strict-0", "5%")):
         config = resolve("mini", "supervised", {"store": store, "split": name}, [*SMALL, *OFTEN, *BRIEF])
         assert config.data.labeled == "auto"
         train(config, tmp_path / name)
@@ -376,7 +375,7 @@ def test_the_usual_labels_are_written_down_and_kept_on_resume(
 
 
 def test_the_first_steps_may_be_at_half_the_side(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
     original = UNet.forward
@@ -387,16 +386,16 @@ def test_the_first_steps_may_be_at_half_the_side(
         return original(net, image)
 
     monkeypatch.setattr(UNet, "forward", spy)
-    command = arguments(phantom_store, tmp_path / "run", method="fpgm_teacher", iterations=8)
+    command = arguments(small_store, tmp_path / "run", method="fpgm_teacher", iterations=8)
     assert main([*command, "train.half_size=0.5", "data.workers=0"]) == 0
-    assert seen == [32] * 4 + [64] * 4
-    assert FrequencyPrior.load(tmp_path / "run" / "prior.json").size.tolist() == [64, 64]
+    assert seen == [16] * 4 + [32] * 4
+    assert FrequencyPrior.load(tmp_path / "run" / "prior.json").size.tolist() == [32, 32]
 
 
 def test_more_iterations_of_a_run_that_has_ended_go_on_exactly(
-    phantom_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    short = arguments(phantom_store, tmp_path / "whole", method="supervised", iterations=4)
+    short = arguments(small_store, tmp_path / "whole", method="supervised", iterations=4)
     complete(short)
     shutil.copytree(tmp_path / "whole", tmp_path / "stopped")
     for run in ("whole", "stopped"):
@@ -419,18 +418,18 @@ def test_more_iterations_of_a_run_that_has_ended_go_on_exactly(
 
 
 def test_a_run_that_has_not_ended_keeps_its_iterations(
-    phantom_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", signalling(signal.SIGTERM, "last.safetensors", 1))
-        assert main(arguments(phantom_store, tmp_path, method="supervised", iterations=8)) == 130
+        assert main(arguments(small_store, tmp_path, method="supervised", iterations=8)) == 130
     assert main(["train", "--resume", "--out", str(tmp_path), "--iterations", "9"]) == 2
     assert "train.iterations: 8 -> 9" in capsys.readouterr().err
 
 
 def test_more_iterations_do_not_lead_back_to_an_earlier_stage(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    complete(arguments(phantom_store, tmp_path, method="bcpnet", iterations=4))
+    complete(arguments(small_store, tmp_path, method="bcpnet", iterations=4))
     assert main(["train", "--resume", "--out", str(tmp_path), "--iterations", "400"]) == 2
     assert "back to an earlier stage" in capsys.readouterr().err

@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from fpgm.data.batches.batch import Batch
 from fpgm.data.batches.streams import Stream
 from tests.data.batches.making import SUPERVISED, FakeStore, pool, stream
+from tests.forks import Fork
 from tests.processes import PATIENCE, alive, wait
 
 
@@ -46,38 +49,44 @@ def test_a_killed_worker_is_reported_and_not_waited_for() -> None:
     assert not multiprocessing.active_children()
 
 
-SCRIPT = """
-import signal, sys, multiprocessing
-from tests.data.batches.making import stream
-signal.signal(signal.SIGINT, signal.default_int_handler)
-loop = stream().loop(0, 10**6, 2)
-next(loop)
-print(*(child.pid for child in multiprocessing.active_children()), flush=True)
-"""
+def begin_loop() -> Iterator[Batch]:
+    """Begin a loop and print the ids of its workers."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    loop = stream().loop(0, 10**6, 2)
+    next(loop)
+    sys.stdout.write(f"{' '.join(str(child.pid) for child in multiprocessing.active_children())}\n")
+    sys.stdout.flush()
+    return loop
 
 
-def start(rest: str) -> subprocess.Popen[str]:
-    """Run a loop in a process group of its own; the first line it prints is the ids of its workers."""
+def loop_forever() -> None:
+    os.setsid()  # a process group of its own
+    for _ in begin_loop():
+        pass
+
+
+def leave_open() -> subprocess.Popen[str]:
+    """Run an interpreter that ends with its loop open."""
+    script = "from tests.data.batches.test_prefetch import begin_loop\nloop = begin_loop()"
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT + rest],
+        [sys.executable, "-c", script],
         cwd=Path(__file__).parents[3],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,
     )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_no_worker_outlives_its_process() -> None:
-    forever = "for batch in loop: pass"
-    interrupted, killed, ended = start(forever), start(forever), start("")  # the last one leaves its loop open
+    interrupted, killed, ended = Fork(loop_forever), Fork(loop_forever), leave_open()
     workers = [int(pid) for process in (interrupted, killed, ended) for pid in process.stdout.readline().split()]
     os.killpg(interrupted.pid, signal.SIGINT)  # as a terminal does
     killed.kill()
-    complaint = interrupted.communicate(timeout=PATIENCE)[1]
+    complaint = interrupted.communicate()
     assert complaint.strip().endswith("KeyboardInterrupt") and complaint.count("Traceback") == 1
-    assert killed.communicate(timeout=PATIENCE) and killed.returncode == -signal.SIGKILL
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
     assert not ended.communicate(timeout=PATIENCE)[1] and ended.returncode == 0
     assert len(workers) == 6
     wait(lambda: not any(map(alive, workers)))
