@@ -8,8 +8,10 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import functools
 import shutil
-from functools import partial
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,36 @@ settings.register_profile(
 )
 settings.load_profile("fpgm")
 
+# Half a minute or more on a busy machine. They are begun first, so that at the end no process waits for one of them.
+LONGEST = (
+    "tests/cli/experiments/test_reproduce.py::test_several_at_a_time",
+    "tests/cli/test_demo.py",
+    "tests/experiments/test_cluster.py",
+    "tests/experiments/test_slurm.py",
+    "tests/methods/test_ranks.py",
+    "tests/serving/web/test_static.py",
+    "tests/test_docs.py",
+    "tests/training/test_run.py",
+)
+
 DRAWN = ["--count", "20", "--size", "64", "--workers", "1", "--variety", "plain"]  # what `phantom_store` holds
 REAL_DATA = Path(os.environ.get("FPGM_REAL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest tests first; all others keep their order."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_registry() -> Iterator[None]:
+    """Let all exports to ONNX share the table of operators, which is never changed and takes a second to make."""
+    with pytest.MonkeyPatch.context() as patch:
+        if find_spec("onnxscript"):
+            from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+            patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(functools.cache(ONNXRegistry.from_torchlib)))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +100,7 @@ def _halve_phantoms(store: Path, folder: Path) -> None:
         images, masks = whole.images(every)[:, ::2, ::2], whole.masks(every)[:, ::2, ::2]
         kept = zip(whole.manifest.images, images, masks, whole.dhash, strict=True)
         header = {"name": name, "source": whole.manifest.source, "size": images.shape[1], "rules": {}, "inputs": ""}
-        write_store(folder / name, map(StoredImage._make, kept), partial(Manifest.describe, **header))
+        write_store(folder / name, map(StoredImage._make, kept), functools.partial(Manifest.describe, **header))
     shutil.copytree(store / "splits", folder / "splits")
 
 
