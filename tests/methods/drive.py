@@ -18,6 +18,7 @@ from fpgm.data.store import Store, open_stores
 from fpgm.methods import METHODS, Method, Stage
 from fpgm.nets import UNet
 from fpgm.training.trainer import Trainer
+from tests.small_net import SmallNet
 
 CHANNELS = (4, 8, 8, 16, 16)
 
@@ -43,6 +44,17 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 def build(name: str, seed: int = 0, **arguments: Any) -> Method:
     torch.manual_seed(seed)
     return METHODS[name](UNet(channels=CHANNELS), **{**ARGUMENTS.get(name, {}), **arguments})
+
+
+def build_light(name: str, seed: int = 0) -> Method:
+    """A method with a network of two levels, which takes half the time, where it can have one.
+
+    URPC needs four levels, and DyCON compares all pairs of pixels of the coarsest one.
+    """
+    if name in ("urpc", "dycon"):
+        return build(name, seed)
+    torch.manual_seed(seed)
+    return METHODS[name](SmallNet(channels=CHANNELS, dropout=1.0), **ARGUMENTS.get(name, {}))
 
 
 @functools.cache

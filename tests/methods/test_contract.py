@@ -25,7 +25,7 @@ from fpgm.tensors import read_tensors
 from fpgm.training import checkpoint
 from fpgm.training.telemetry import Telemetry
 from fpgm.training.trainer import Trainer
-from tests.methods.drive import build, make_stream, make_trainer, opened, run
+from tests.methods.drive import build, build_light, make_stream, make_trainer, opened, run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = {f"{name}-{stage.name}": (name, stage) for name in sorted(METHODS) for stage in METHODS[name].stages}
@@ -124,13 +124,13 @@ def test_randomness_is_the_seed_alone(case: tuple[str, Stage], batch: Batch) -> 
 
 def test_a_saved_and_loaded_method_goes_on_the_same(case: tuple[str, Stage], small_store: Path, tmp_path: Path) -> None:
     name, stage = case
-    trainer = make_trainer(build(name), tmp_path)
+    trainer = make_trainer(build_light(name), tmp_path)
     stream = make_stream(small_store, trainer.method)
     trainer.method.enter(stage)
     run(trainer, stream, 0, 3, stage)
     checkpoint.save(tmp_path / "state.safetensors", trainer.method, trainer.optimizer, {})
     expected = run(trainer, stream, 3, 5, stage)
-    fresh = make_trainer(build(name, seed=1), tmp_path)
+    fresh = make_trainer(build_light(name, seed=1), tmp_path)
     checkpoint.load(tmp_path / "state.safetensors", fresh.method, fresh.optimizer)
     assert run(fresh, stream, 3, 5, stage) == expected
 
@@ -138,7 +138,7 @@ def test_a_saved_and_loaded_method_goes_on_the_same(case: tuple[str, Stage], sma
 def test_averaged_weights_are_validated_and_shipped_unless_a_teacher_is(
     name: str, small_store: Path, tmp_path: Path
 ) -> None:
-    trainer = make_trainer(build(name), tmp_path, average=0.6)
+    trainer = make_trainer(build_light(name), tmp_path, average=0.6)
     raw = trainer.method.predictor()
     stage = trainer.method.stages[-1]
     trainer.method.enter(stage)
@@ -266,7 +266,7 @@ def test_a_run_killed_on_the_way_ends_like_one_that_was_not(name: str, small_sto
 
 
 def make_run(name: str, store: Path, folder: Path) -> tuple[Trainer, Stream, Pool]:
-    method = build(name)
+    method = build_light(name)
     trainer = make_trainer(method, folder, iterations=6, average=0.9)
     trainer.validate_every = trainer.save_every = 2
     split = Split.load(store / "splits" / "strict-0")
