@@ -9,10 +9,14 @@ import pytest
 
 from fpgm.cli import main
 from tests.conftest import compute_here, shrink_demo
+from tests.small_net import use_small_net
 
 
-def test_the_demo_writes_one_self_contained_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_writes_one_self_contained_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, coarse_figures: None
+) -> None:
     shrink_demo(monkeypatch)
+    use_small_net(monkeypatch)
     compute_here(monkeypatch)
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--iterations", "2"]) == 0

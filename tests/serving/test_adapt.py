@@ -28,6 +28,7 @@ from fpgm.serving.adapt import adapt, convergence
 from fpgm.serving.export import export_onnx, export_torch
 from tests.runs.making import make_run
 from tests.serving.making import CHANNELS, SIZE, model, onnx_file
+from tests.sharing import shared
 from tests.small_net import save_small_model, use_small_net
 
 CPU = torch.device("cpu")
@@ -36,7 +37,10 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """Nine frames of one phantom domain of several sizes, seven of which have masks."""
-    folder = tmp_path / "site"
+    return shared("site", _draw_site, tmp_path / "site")
+
+
+def _draw_site(folder: Path) -> None:
     for name in ("frames", "masks"):
         (folder / name).mkdir(parents=True)
     for number in range(9):
@@ -44,7 +48,6 @@ def site(tmp_path: Path) -> Path:
         Image.fromarray(sample.image).save(folder / "frames" / f"{number}.png")
         if number < 7:
             Image.fromarray(sample.mask.astype(np.uint8) * 255).save(folder / "masks" / f"{number}_mask.png")
-    return folder
 
 
 def prepared(site: Path) -> torch.Tensor:

@@ -31,32 +31,32 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 TWO = ("--methods", "supervised,fpgm")
 
 
-def test_a_table_is_computed_once(phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(command(phantom_store, tmp_path, *TWO)) == 0
+def test_a_table_is_computed_once(small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(small_store, tmp_path, *TWO)) == 0
     assert "[1/2] strict-0 10% supervised seed 0" in capsys.readouterr().out
     for name in ("supervised", "fpgm"):
         folder = tmp_path / "strict" / "mini" / "10pct" / name / "seed-0"
         assert (folder / "evaluation" / "evaluation.json").is_file() and (folder / "model" / "model.json").is_file()
         assert len(list((folder / "evaluation").glob("*.csv"))) == 6
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert main(command(phantom_store, tmp_path, *TWO)) == 0
+    assert main(command(small_store, tmp_path, *TWO)) == 0
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     assert capsys.readouterr().out.count("done before") == 2
-    assert main(command(phantom_store, tmp_path, *TWO, "--json", table="zero-shot")) == 0
+    assert main(command(small_store, tmp_path, *TWO, "--json", table="zero-shot")) == 0
     assert [cell["state"] for cell in json.loads(capsys.readouterr().out)["cells"]] == ["kept", "kept"]
-    assert main(command(phantom_store, tmp_path, *TWO, iterations=5)) == 2
+    assert main(command(small_store, tmp_path, *TWO, iterations=5)) == 2
     assert "train.iterations: 4 -> 5" in capsys.readouterr().err
 
 
 def test_a_plan_is_shown_with_times_and_writes_nothing(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     dry = ["--methods", "supervised", "--seeds", "0,1", "2", "--dry-run"]
-    assert main(command(phantom_store, out, *dry, iterations=30_000)) == 0
+    assert main(command(small_store, out, *dry, iterations=30_000)) == 0
     shown = capsys.readouterr().out
     assert "0 1 2" in shown and "3 of 3 runs to compute: about" in shown and "strict-0" in shown
-    assert main(command(phantom_store, out, *dry, "--json", iterations=30_000)) == 0
+    assert main(command(small_store, out, *dry, "--json", iterations=30_000)) == 0
     plan = json.loads(capsys.readouterr().out)
     assert [cell["seed"] for cell in plan["cells"]] == [0, 1, 2]
     assert plan["cells"][0]["seconds"] >= 30_000 * plan["cells"][0]["step_seconds"]
@@ -65,12 +65,12 @@ def test_a_plan_is_shown_with_times_and_writes_nothing(
 
 
 @pytest.fixture
-def two_clinics(phantom_store: Path, tmp_path: Path) -> Path:
+def two_clinics(small_store: Path, tmp_path: Path) -> Path:
     """A store of two of the phantom's clinics, without splits."""
     store = tmp_path / "two"
     store.mkdir()
     for name in ("phantom-a", "phantom-e"):
-        (store / name).symlink_to(phantom_store / name)
+        (store / name).symlink_to(small_store / name)
     return store
 
 
@@ -107,7 +107,7 @@ def test_hospitals_take_no_protocol_and_need_two(
 
 
 def test_a_failure_is_reported_and_stops_nobody(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = work.train
 
@@ -117,18 +117,18 @@ def test_a_failure_is_reported_and_stops_nobody(
         return real(config, *arguments, **options)
 
     monkeypatch.setattr(work, "train", train)
-    assert main(command(phantom_store, tmp_path, *TWO)) == 1
+    assert main(command(small_store, tmp_path, *TWO)) == 1
     shown = capsys.readouterr().out
     assert "RuntimeError: out of [memory]" in shown and "1 of 2 runs failed" in shown
     assert runs(tmp_path)["supervised"]["attempts"] == 3 and runs(tmp_path)["fpgm"]["state"] == "done"
     monkeypatch.undo()
-    assert main(command(phantom_store, tmp_path, *TWO)) == 0
+    assert main(command(small_store, tmp_path, *TWO)) == 0
     assert runs(tmp_path)["supervised"]["state"] == "done"
 
 
 @pytest.mark.parametrize("by", ["training", "signal"])
 def test_stopped_it_says_how_to_go_on(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, by: str
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     def train(*_: Any, **__: Any) -> Any:
         if by == "training":
@@ -137,19 +137,17 @@ def test_stopped_it_says_how_to_go_on(
         time.sleep(60)
 
     monkeypatch.setattr(work, "train", train)
-    assert main(command(phantom_store, tmp_path, *TWO)) == 130
+    assert main(command(small_store, tmp_path, *TWO)) == 130
     assert "stopped with 0 of 2 runs done; the same command goes on" in capsys.readouterr().out
     assert runs(tmp_path) == {}
 
 
 @pytest.mark.parametrize("engine", ["local", "ray"])
-def test_several_at_a_time(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
-) -> None:
+def test_several_at_a_time(small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     if engine == "ray":
         pytest.importorskip("ray")
     chosen = ("--methods", "supervised", "--seeds", "0", "1", "--engine", engine, "--jobs", "2", "--cpus", "1")
-    assert main(command(phantom_store, tmp_path, *chosen, iterations=2)) == 0
+    assert main(command(small_store, tmp_path, *chosen, iterations=2)) == 0
     assert capsys.readouterr().out.count("supervised seed") == 2
     assert [record["state"] for record in runs(tmp_path).values()] == ["done"]
     assert len(list(tmp_path.rglob("evaluation.json"))) == 2
@@ -166,9 +164,9 @@ def test_several_at_a_time(
     ],
 )
 def test_what_makes_no_plan_is_a_sentence(
-    phantom_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: list[str], said: str
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: list[str], said: str
 ) -> None:
-    assert main(command(phantom_store, tmp_path / "out", *wrong)) == 2
+    assert main(command(small_store, tmp_path / "out", *wrong)) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
