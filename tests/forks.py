@@ -37,7 +37,7 @@ class _Process(ForkServerProcess):
 
 
 class _Context(ForkServerContext):
-    Process = _Process  # type: ignore[assignment]
+    Process = _Process  # type: ignore[assignment]  # the stubs fix the class
 
 
 FORKS = _Context()  # in the place of the context "spawn" of `multiprocessing`
@@ -125,7 +125,7 @@ def _run(command: Sequence[str]) -> None:
         rank.start()
         return rank
 
-    subprocess_script.subprocess = SimpleNamespace(Popen=launch)  # type: ignore[attr-defined]
+    subprocess_script.subprocess = SimpleNamespace(Popen=launch)  # type: ignore[attr-defined]  # in this fork
     sys.exit(main(command))
 
 

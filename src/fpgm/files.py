@@ -58,7 +58,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
                 os.fsync(file.fileno())
             draft.chmod(0o666 & ~_umask())
             draft.replace(target)
-        except BaseException:
+        except BaseException:  # an interrupt too; it is raised again
             draft.unlink(missing_ok=True)
             raise
         finally:

@@ -127,7 +127,7 @@ def ask(request: dict[str, Any], data: bytes) -> Iterator[tuple[dict[str, Any], 
     _busy.add(decoder)
     try:
         yield from decoder.ask(request, data)
-    except BaseException:
+    except BaseException:  # an interrupt too; it is raised again
         decoder.end()
         raise
     finally:
