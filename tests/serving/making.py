@@ -44,10 +44,11 @@ def model() -> Path:
 
 
 def _train(folder: Path) -> None:
+    """Train in float64: in float32 the kernels of another processor would round to another model after a few steps."""
     torch.manual_seed(0)
-    net = UNet(channels=CHANNELS, dropout=0)
+    net = UNet(channels=CHANNELS, dropout=0).double()
     samples = [phantom(name, index, seed=1, size=SIZE) for name in DOMAINS for index in range(2)]
-    images = torch.from_numpy(np.stack([sample.image for sample in samples])).permute(0, 3, 1, 2) / 255
+    images = torch.from_numpy(np.stack([sample.image for sample in samples])).permute(0, 3, 1, 2).double() / 255
     masks = torch.from_numpy(np.stack([sample.mask for sample in samples])).long()
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     for step in range(24):
@@ -57,7 +58,7 @@ def _train(folder: Path) -> None:
         optimizer.step()
     _spread(net.eval(), torch.cat((images, _tensor(pictures(24)))))
     card = ModelCard(net="unet", arguments={"channels": CHANNELS}, size=SIZE, training={"method": "supervised"})
-    save_model(folder / "model", net, card)
+    save_model(folder / "model", net.float(), card)
 
 
 @torch.no_grad()
@@ -78,8 +79,8 @@ def _spread(net: UNet, images: torch.Tensor) -> None:
 
 
 def _tensor(images: list[Image.Image]) -> torch.Tensor:
-    """As (B, 3, H, W) in [0, 1]."""
-    return torch.from_numpy(np.stack([np.array(image) for image in images])).permute(0, 3, 1, 2) / 255
+    """As float64 (B, 3, H, W) in [0, 1]."""
+    return torch.from_numpy(np.stack([np.array(image) for image in images])).permute(0, 3, 1, 2).double() / 255
 
 
 @functools.cache
