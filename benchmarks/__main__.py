@@ -27,7 +27,7 @@ from fpgm.report.plots.style import COLOURS
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
 ORDER = (
-    *("spectrum", "step", "norms", "methods", "runs", "metrics", "prepare", "audit", "streams", "synthetic"),
+    *("spectrum", "step", "pauses", "norms", "methods", "runs", "metrics", "prepare", "audit", "streams", "synthetic"),
     *("inference", "predict", "evaluation", "serve", "growth"),
 )
 BY_NAME = ("demo",)  # run only when asked for
