@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the processes that compute metrics import this module, and 
     from fpgm.data.batches.pool import Pool
 
 Result = TypeVar("Result")
+BATCH = 16  # images in a pass
 
 
 class NonFiniteOutput(ValueError):
@@ -50,8 +51,8 @@ class Examined(NamedTuple):
 
 
 def predict_masks(predictor: nn.Module, images: NDArray[np.uint8], device: torch.device) -> Mask:
-    """Masks (n, S, S) of prepared images (n, S, S, 3): the most likely class is not the background."""
-    return _masks(predict_logits(predictor, images, device))
+    """Masks (n, S, S) of prepared images (n, S, S, 3); see `foreground_masks`."""
+    return foreground_masks(predict_logits(predictor, images, device))
 
 
 def predict_logits(predictor: nn.Module, images: NDArray[np.uint8], device: torch.device) -> Tensor:
@@ -84,7 +85,7 @@ def score(item: tuple[str, Mask, NDArray[np.uint8]]) -> Scored:
 
 
 def compare(
-    predictor: nn.Module, pool: Pool, *, device: torch.device, batch_size: int = 16, workers: Workers | None = None
+    predictor: nn.Module, pool: Pool, *, device: torch.device, batch_size: int = BATCH, workers: Workers | None = None
 ) -> Iterator[Scored]:
     """Compare the predictor with the truth on every image of a pool, in its order.
 
@@ -97,8 +98,8 @@ def compare(
     """
 
     def items() -> Iterator[tuple[str, Mask, NDArray[np.uint8]]]:
-        for chosen, logits in _passes(predictor, pool, device, batch_size):
-            yield from zip((pool.ids[i] for i in chosen), _masks(logits), pool.masks(chosen), strict=True)
+        for chosen, logits in passes(predictor, pool, device, batch_size):
+            yield from zip((pool.ids[i] for i in chosen), foreground_masks(logits), pool.masks(chosen), strict=True)
 
     yield from _evaluating(predictor, lambda: (workers or Workers()).map(score, items(), len(pool)))
 
@@ -110,7 +111,7 @@ def compare_in_detail(
     device: torch.device,
     temperature: float = 1.0,
     least_area: int = 0,
-    batch_size: int = 16,
+    batch_size: int = BATCH,
     workers: Workers | None = None,
 ) -> Iterator[Examined]:
     """Do what `compare` does, and examine each image's polyps, false alarms and calibration.
@@ -127,10 +128,10 @@ def compare_in_detail(
 
     def items() -> Iterator[Item]:
         groups = groups_of(pool)
-        for chosen, logits in _passes(predictor, pool, device, batch_size):
+        for chosen, logits in passes(predictor, pool, device, batch_size):
             planes: Plane = log_odds(logits).div_(temperature).sigmoid_().cpu().numpy()
             ids, known = [pool.ids[i] for i in chosen], [groups[i] for i in chosen]
-            masks = [clean(mask, min_area=least_area) for mask in _masks(logits)]
+            masks = [clean(mask, min_area=least_area) for mask in foreground_masks(logits)]
             yield from map(Item._make, zip(ids, known, masks, pool.masks(chosen), planes, strict=True))
 
     yield from _evaluating(predictor, lambda: (workers or Workers()).map(_score_in_detail, items(), len(pool)))
@@ -145,15 +146,16 @@ def _score_in_detail(item: Item) -> Examined:
     return Examined(score((item.id, item.mask, item.truth)), examine(item))
 
 
-def _masks(logits: Tensor) -> Mask:
+def foreground_masks(logits: Tensor) -> Mask:
+    """Masks (n, S, S) of logits (n, K, S, S): the most likely class is not the background."""
     masks: Mask = (logits[:, 1:].amax(1) > logits[:, 0]).cpu().numpy()  # argmax takes 90 times as long on a CPU
     return masks
 
 
-def _passes(
-    predictor: nn.Module, pool: Pool, device: torch.device, batch_size: int
+def passes(
+    predictor: nn.Module, pool: Pool, device: torch.device, batch_size: int = BATCH
 ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
-    """Yield the indices of each pass, and its logits."""
+    """Yield the indices of the images of each pass, and their logits; the predictor is used in the mode it is in."""
     for start in range(0, len(pool), batch_size):
         chosen = np.arange(start, min(start + batch_size, len(pool)))
         yield chosen, predict_logits(predictor, pool.images(chosen), device)

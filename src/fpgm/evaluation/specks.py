@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from fpgm.evaluation.scoring import predict_masks
+from fpgm.evaluation.scoring import foreground_masks, passes
 from fpgm.regions import TOUCHING, Mask
 from fpgm.runs.card import LeastArea
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 MOST_LOST = 0.01  # of the polyps that were found
 MOST_DICE_LOST = 0.001
-_BATCH = 16
 
 
 def choose_least_area(net: nn.Module, pool: Pool, *, device: torch.device) -> LeastArea:
@@ -38,9 +37,8 @@ def choose_least_area(net: nn.Module, pool: Pool, *, device: torch.device) -> Le
     net.eval()
     masks: list[Mask] = []
     truths: list[NDArray[np.uint8]] = []
-    for start in range(0, len(pool), _BATCH):
-        chosen = np.arange(start, min(start + _BATCH, len(pool)))
-        masks.extend(predict_masks(net, pool.images(chosen), device))
+    for chosen, logits in passes(net, pool, device):
+        masks.extend(foreground_masks(logits))
         truths.extend(pool.masks(chosen))
     return least_area(masks, truths)
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from fpgm.calibration import calibration_error, fit_temperature, reliability
-from fpgm.evaluation.scoring import log_odds, predict_logits
+from fpgm.evaluation.scoring import log_odds, passes
 from fpgm.runs.card import Calibration
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fpgm.data.batches.pool import Pool
 
 MOST_PIXELS = 2**22  # of all images together; evenly spaced ones are taken if there are more
-_BATCH = 16
 
 
 def calibrate(net: nn.Module, pool: Pool, *, device: torch.device) -> Calibration:
@@ -32,9 +31,7 @@ def calibrate(net: nn.Module, pool: Pool, *, device: torch.device) -> Calibratio
     net.eval()
     step = -(-len(pool) * pool.size**2 // MOST_PIXELS)
     odds, truth = [], []
-    for start in range(0, len(pool), _BATCH):
-        chosen = np.arange(start, min(start + _BATCH, len(pool)))
-        logits = predict_logits(net, pool.images(chosen), device)
+    for chosen, logits in passes(net, pool, device):
         odds.append(log_odds(logits).cpu().numpy().ravel()[::step])
         truth.append(pool.masks(chosen).ravel()[::step])
     values, true = np.concatenate(odds), np.concatenate(truth)
