@@ -267,7 +267,7 @@ def test_mistakes_are_explained(change: dict[str, Any], message: str) -> None:
 
 def test_on_empty_has_no_default() -> None:
     with pytest.raises(TypeError, match="on_empty"):
-        pair_metrics(np.ones((4, 4)), np.ones((4, 4)))  # type: ignore[call-arg]
+        pair_metrics(np.ones((4, 4)), np.ones((4, 4)))  # type: ignore[call-arg]  # wrong on purpose
 
 
 def test_inputs_are_left_alone_and_nothing_warns() -> None:

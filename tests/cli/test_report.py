@@ -21,7 +21,7 @@ KVASIR = "Kvasir-SEG"
 
 
 def run(folder: Path, **settings: object) -> Path:
-    write_run(folder, {KVASIR: bars(4, 8)}, {KVASIR: bars(8, 8)}, **settings)  # type: ignore[arg-type]
+    write_run(folder, {KVASIR: bars(4, 8)}, {KVASIR: bars(8, 8)}, **settings)  # type: ignore[arg-type]  # settings of several types
     return folder
 
 

@@ -48,7 +48,7 @@ def test_six_domains_four_seen_two_unseen() -> None:
     assert list(DOMAINS) == NAMES
     assert [name for name, domain in DOMAINS.items() if domain.unseen] == ["phantom-e", "phantom-f"]
     with pytest.raises(dataclasses.FrozenInstanceError):
-        DOMAINS["phantom-a"].blur = 0  # type: ignore[misc]
+        DOMAINS["phantom-a"].blur = 0  # type: ignore[misc]  # wrong on purpose
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -193,7 +193,7 @@ def test_colour_alone_does_not_solve_it() -> None:
 )
 def test_bad_arguments_are_named(arguments: dict[str, object], words: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
-        phantom(**{"domain": "phantom-a", "index": 0, **arguments})  # type: ignore[arg-type]
+        phantom(**{"domain": "phantom-a", "index": 0, **arguments})  # type: ignore[arg-type]  # wrong on purpose
     assert all(word in str(caught.value) for word in words)
 
 

@@ -298,7 +298,7 @@ def test_a_damaged_record_counts_as_none(run: Path, text: str) -> None:
 def test_what_cannot_be_evaluated_is_said(run: Path, phantom_store: Path, tmp_path: Path) -> None:
     def refused(**changes: object) -> str:
         with pytest.raises((ValueError, OSError)) as caught:
-            evaluate_run(**{"run": run, "device": CPU, **changes})  # type: ignore[arg-type]
+            evaluate_run(**{"run": run, "device": CPU, **changes})  # type: ignore[arg-type]  # arguments of several types
         return str(caught.value)
 
     assert "is not a run: it has no config.yaml" in refused(run=tmp_path)

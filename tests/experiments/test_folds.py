@@ -54,7 +54,7 @@ def test_images_without_masks_stay_at_the_end() -> None:
 
 def test_rows_may_have_iterations_of_their_own(tmp_path: Path) -> None:
     options = {"store": tmp_path, "out": tmp_path, "methods": ["supervised", "fpgm"], "labeled": ["5%"]}
-    cells = plan(["main"], settings=["train.iterations=7"], iterations={"fpgm": 3}, **options)  # type: ignore[arg-type]
+    cells = plan(["main"], settings=["train.iterations=7"], iterations={"fpgm": 3}, **options)  # type: ignore[arg-type]  # of several types
     assert [cell.config().train.iterations for cell in cells] == [7, 3]
     with pytest.raises(ValueError, match="--iterations names 'fpg', which is no row; near it: fpgm"):
         plan(["main"], iterations={"fpg": 3}, **options)  # type: ignore[arg-type]  # settings by **

@@ -83,7 +83,7 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
     hanging = cell(tmp_path, "hanging")
 
     class Impatient(Processes):
-        def wait(self) -> list:  # type: ignore[type-arg]
+        def wait(self) -> list:  # type: ignore[type-arg]  # whatever it holds
             wait_for(hanging)
             raise KeyboardInterrupt
 

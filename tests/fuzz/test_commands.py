@@ -236,7 +236,7 @@ def run(line: list[str]) -> tuple[int, str, str]:
         except SystemExit as end:  # of the parser
             code = end.code
     out.flush(), err.flush()
-    return code, *(stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    return code, *(stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]  # both have one
 
 
 @fuzz(line=lines())

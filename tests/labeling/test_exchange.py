@@ -69,7 +69,7 @@ def test_the_files_are_what_the_tools_read(predicted: Path) -> None:
     assert [task["data"]["image"] for task in tasks][2] == "/data/local-files/?d=p1/a.jpg"
     names = {(region["from_name"], region["to_name"]) for task in tasks for region in task["predictions"][0]["result"]}
     config = ElementTree.parse(folder / "label-studio.xml").getroot()
-    assert names == {(config.find("BrushLabels").get("name"), config.find("Image").get("name"))}  # type: ignore[union-attr]
+    assert names == {(config.find("BrushLabels").get("name"), config.find("Image").get("name"))}  # type: ignore[union-attr]  # both are there
     for mark in coco["annotations"]:  # the box is that of the mask
         left, top, width, height = mark["bbox"]
         name = coco["images"][mark["image_id"] - 1]["file_name"].rpartition(".")[0]

@@ -58,7 +58,7 @@ def teacher_before_its_last_move(method: Method, store: Path, folder: Path) -> d
         before.update(clone(method.teacher))
         original(batch, step)
 
-    method.after_step = spy  # type: ignore[method-assign]
+    method.after_step = spy  # type: ignore[method-assign]  # a spy
     run(make_trainer(method, folder), make_stream(store, method), 0, 2, method.stages[1])
     return before
 
@@ -89,7 +89,7 @@ def states_at_switch(method: Method, student: nn.Module, store: Path, folder: Pa
             found.extend([*map(clone, (student, method.teacher)), best, momentum])
             trainer.stop_requested = True
 
-    method.enter = spy  # type: ignore[method-assign]
+    method.enter = spy  # type: ignore[method-assign]  # a spy
     validation = Pool(open_stores(store), Split.load(store / "splits" / "strict-0").validation[:2])
     with Telemetry(folder, 0, 10, None) as telemetry, pytest.raises(Stopped):
         trainer.fit(make_stream(store, method), validation, telemetry, workers=0)

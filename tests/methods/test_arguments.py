@@ -48,10 +48,10 @@ def test_the_sentence_says_what_came_and_what_is_allowed() -> None:
 
 
 def test_arguments_may_be_given_by_place_and_keep_their_defaults() -> None:
-    method = FPGM(nn.Conv2d(3, 2, 1), "paper", 0.25, gamma=[0, 0.1])  # type: ignore[arg-type]
+    method = FPGM(nn.Conv2d(3, 2, 1), "paper", 0.25, gamma=[0, 0.1])  # type: ignore[arg-type]  # wrong on purpose
     assert (method.recipe, method.unsup, method.freq, method.align.gamma) == ("paper", 0.25, 0.5, (0, 0.1))
 
 
 def test_an_unknown_argument_is_a_type_error_as_everywhere() -> None:
     with pytest.raises(TypeError, match="gama"):
-        FPGM(nn.Conv2d(3, 2, 1), gama=1)  # type: ignore[call-arg]
+        FPGM(nn.Conv2d(3, 2, 1), gama=1)  # type: ignore[call-arg]  # wrong on purpose

@@ -253,7 +253,7 @@ def test_a_run_killed_on_the_way_ends_like_one_that_was_not(name: str, small_sto
                 raise KeyboardInterrupt
             return go_on(batch, stage)
 
-        trainer.step = step  # type: ignore[method-assign]
+        trainer.step = step  # type: ignore[method-assign]  # a spy
         with pytest.raises(KeyboardInterrupt):
             fit((trainer, stream, pool))
     trainer, stream, pool = make_run(name, small_store, broken)

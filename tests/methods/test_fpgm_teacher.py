@@ -126,13 +126,13 @@ def test_unlabelled_images_take_part_after_their_share_of_the_steps(batch: Batch
 def test_they_may_begin_as_soon_as_the_teacher_finds_foreground(batch: Batch) -> None:
     method = build(start=0.9, start_foreground=0.5)
     with torch.no_grad():
-        method.teacher.decoder.head.bias.copy_(torch.tensor([5.0, -5.0]))  # type: ignore[union-attr,operator]
+        method.teacher.decoder.head.bias.copy_(torch.tensor([5.0, -5.0]))  # type: ignore[union-attr,operator]  # a UNet
     for index in (0, 20):
         method.before_step(batch, step(index))
     assert method.began == -1, "all is background"
     before = statistics(method.teacher)
     with torch.no_grad():
-        method.teacher.decoder.head.bias.copy_(torch.tensor([-5.0, 5.0]))  # type: ignore[union-attr,operator]
+        method.teacher.decoder.head.bias.copy_(torch.tensor([-5.0, 5.0]))  # type: ignore[union-attr,operator]  # a UNet
     method.before_step(batch, step(39))
     assert method.began == -1, "between two looks"
     method.before_step(batch, step(40))

@@ -197,6 +197,6 @@ def test_a_weight_of_zero_leaves_term_and_view_out(
 
 def test_mistakes_are_explained() -> None:
     with pytest.raises(ValueError, match="needs a Backbone, not Conv2d"):
-        UniMatch(nn.Conv2d(3, 2, 1))  # type: ignore[arg-type]
+        UniMatch(nn.Conv2d(3, 2, 1))  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ValueError, match="drop: Input should be less than 1"):
         UniMatch(Plain(), drop=1)

@@ -197,4 +197,4 @@ class TestPerturbations:
 
 def test_another_network_is_refused() -> None:
     with pytest.raises(ValueError, match="give unet, not Conv2d"):
-        URPC(nn.Conv2d(3, 2, 1))  # type: ignore[arg-type]
+        URPC(nn.Conv2d(3, 2, 1))  # type: ignore[arg-type]  # wrong on purpose

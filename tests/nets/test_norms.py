@@ -59,7 +59,7 @@ def small_net(norm: Norm) -> UNet:
         if isinstance(layer, nn.BatchNorm2d | nn.InstanceNorm2d):
             nn.init.uniform_(layer.weight, 0.5, 1.5)
             nn.init.uniform_(layer.bias, -0.5, 0.5)
-    return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
 
 
 # the layer beside torch's
@@ -151,16 +151,16 @@ def test_names_and_levels() -> None:
     assert level_norms("mixed", 5) == ["instance", "instance", "batch", "batch", "batch"]
     for make in (UNet, Decoder):
         with pytest.raises(ValueError, match="norm is 'layer': give one of batch, instance, mixed"):
-            make(norm="layer")  # type: ignore[operator]
+            make(norm="layer")  # type: ignore[operator]  # wrong on purpose
     with pytest.raises(ValueError, match="unet: norm is 'Batch': give one of batch, instance, mixed"):
         build("unet", norm="Batch")
 
 
 def test_convention_mixed_is_instance_norm_on_the_two_finest_levels_and_batch_norm_below() -> None:
     net = UNet(norm="mixed")
-    kinds = [{type(layer) for layer in block if hasattr(layer, "eps")} for block in net.encoder.blocks]  # type: ignore[attr-defined]
+    kinds = [{type(layer) for layer in block if hasattr(layer, "eps")} for block in net.encoder.blocks]  # type: ignore[attr-defined]  # a UNet
     assert kinds == [{InstanceNormLeakyReLU}] * 2 + [{nn.BatchNorm2d}] * 3
-    ups = [{type(layer) for layer in up.block if hasattr(layer, "eps")} for up in net.decoder.ups]  # type: ignore[attr-defined,union-attr]
+    ups = [{type(layer) for layer in up.block if hasattr(layer, "eps")} for up in net.decoder.ups]  # type: ignore[attr-defined,union-attr]  # a UNet
     assert ups == [{nn.BatchNorm2d}] * 2 + [{InstanceNormLeakyReLU}] * 2  # coarsest first
 
 
@@ -197,7 +197,7 @@ class TestEveryNorm:
 
     def test_layouts_and_precisions_agree(self, norm: Norm) -> None:
         net, image = small_net(norm).train(), torch.rand(4, 3, 64, 64)
-        plain = copy.deepcopy(net).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        plain = copy.deepcopy(net).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # missing from torch's stubs
         expected, got = plain(image), net(image.to(memory_format=torch.channels_last))
         torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
         with torch.autocast("cpu", torch.bfloat16):

@@ -224,7 +224,7 @@ def test_a_backbone_of_ones_own() -> None:
 
     assert Tiny()(torch.zeros(1, 3, 5, 5)).shape == (1, 2, 5, 5)
     with pytest.raises(TypeError, match="decode"):
-        Backbone()  # type: ignore[abstract]
+        Backbone()  # type: ignore[abstract]  # wrong on purpose
 
 
 # behaviour
@@ -264,7 +264,7 @@ def test_same_seed_same_weights() -> None:
 def test_channels_last_and_bfloat16_stay_close(unet: UNet, image: Tensor) -> None:
     unet.eval()
     expected = unet(image)
-    unet = unet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    unet = unet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
     with torch.autocast("cpu", dtype=torch.bfloat16):
         got = unet(image.to(memory_format=torch.channels_last))
     assert got.dtype == torch.bfloat16

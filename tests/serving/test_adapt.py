@@ -122,7 +122,7 @@ def test_of_too_many_frames_some_are_taken_evenly(
 
     def watched(self: ImageBatches, images: torch.Tensor, *rest: object) -> None:
         seen.append(images)
-        start(self, images, *rest)  # type: ignore[arg-type]
+        start(self, images, *rest)  # type: ignore[arg-type]  # the rest is as it came
 
     monkeypatch.setattr(ImageBatches, "__init__", watched)
     card = adapt(model(), [str(phantom_store / "phantom-e")], tmp_path / "out", count=count, device="cpu").card

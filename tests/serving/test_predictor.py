@@ -117,7 +117,7 @@ def test_arrays_pictures_and_paths_are_the_same(tmp_path: Path) -> None:
     image = noise(30, 20)
     Image.fromarray(image).save(tmp_path / "image.png")
     given: list[object] = [image, Image.fromarray(image), tmp_path / "image.png", str(tmp_path / "image.png")]
-    _, planes = Predictor(Red()).predict(given)  # type: ignore[arg-type]
+    _, planes = Predictor(Red()).predict(given)  # type: ignore[arg-type]  # pictures of several types
     assert all(np.array_equal(plane, planes[0]) for plane in planes)
     _, (grey,) = Predictor(Red()).predict([image[..., 0]])
     assert np.array_equal(grey, planes[0])  # its red is the red of the others
@@ -153,7 +153,7 @@ def test_bfloat16_is_near() -> None:
 )
 def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        load_predictor(model(), **settings)  # type: ignore[arg-type]
+        load_predictor(model(), **settings)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize(

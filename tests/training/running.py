@@ -51,7 +51,7 @@ def complete_fresh(command: list[str]) -> None:
 
 def weights(run: Path, name: str = "last") -> dict[str, torch.Tensor]:
     with safe_open(run / "checkpoints" / f"{name}.safetensors", "pt") as file:
-        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  # it is not a dict
 
 
 def rows(run: Path) -> list[dict[str, str]]:

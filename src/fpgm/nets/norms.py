@@ -63,7 +63,7 @@ class InstanceNormLeakyReLU(nn.InstanceNorm2d):
         if len(input) == 1 or input.nbytes <= _SMALL * len(input):
             return F.leaky_relu_(_side_by_side(input, self.weight, self.bias, self.eps), SLOPE)
         maps = input.contiguous(memory_format=torch.channels_last)
-        normalised: Tensor = _ImageByImage.apply(maps, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+        normalised: Tensor = _ImageByImage.apply(maps, self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]  # torch
         return normalised
 
 

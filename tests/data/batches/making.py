@@ -49,7 +49,7 @@ class FakeStore:
 
 def pool(*stores: FakeStore) -> Pool:
     ids = [f"{store.name}/{entry}" for store in stores for entry in store.ids]
-    return Pool({store.name: store for store in stores}, ids)  # type: ignore[dict-item]
+    return Pool({store.name: store for store in stores}, ids)  # type: ignore[dict-item]  # a stand-in
 
 
 def stream(views: Views = PAPER, labeled: int = 10, unlabeled: int = 20, **options: Any) -> Stream:

@@ -18,4 +18,4 @@ def test_pools_explain_what_is_wrong() -> None:
         (["a/001", "b/001"], "differ in size.*--size"),
     ):
         with pytest.raises(ValueError, match=message):
-            Pool(both, ids)  # type: ignore[arg-type]
+            Pool(both, ids)  # type: ignore[arg-type]  # stand-ins

@@ -20,8 +20,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[list[Axes]]:
     save = signature.save_compressed
 
     def keep(figure: object, path: Path) -> None:
-        axes.append(figure.axes)  # type: ignore[attr-defined]
-        save(figure, path)  # type: ignore[arg-type]
+        axes.append(figure.axes)  # type: ignore[attr-defined]  # a figure
+        save(figure, path)  # type: ignore[arg-type]  # a figure
 
     monkeypatch.setattr(signature, "save_compressed", keep)
     return axes

@@ -44,7 +44,7 @@ def images(tmp_path: Path) -> Path:
 
 def predict(images: Path, out: Path, engine: Red | None = None, **options: object) -> tuple[Summary, Red]:
     engine = engine or Red()
-    kinds: tuple[Kind, ...] = options.pop("kinds", KINDS)  # type: ignore[assignment]
+    kinds: tuple[Kind, ...] = options.pop("kinds", KINDS)  # type: ignore[assignment]  # options of several types
     predictor = Predictor(engine, **options)  # type: ignore[arg-type]  # settings by **
     sources = find_sources([str(images)], [out / kind for kind in KINDS])
     return predict_files(predictor, sources, out, kinds), engine
