@@ -89,10 +89,14 @@ def score_table(group: Group, *, short: bool) -> str:
         )
         steps = f"{row.results[0].iterations:,}"
         cells = [_figure(values) for values in (*dice.T, dice.mean(1))]
-        name = re.sub(r"(, )?train\.iterations=\d+", "", label).replace(" ()", "")
-        lines.append([name, steps, str(len(row.seeds)), *cells, _missed(row, sets)])
+        lines.append([_without_steps(label), steps, str(len(row.seeds)), *cells, _missed(row, sets)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return text if short else f"{text}\n\n{group.setting.sentence}. {_verdict(group, sets)}"
+
+
+def _without_steps(label: str) -> str:
+    """Return the name of a row without its number of steps, which has a column."""
+    return re.sub(r"(, )?train\.iterations=\d+", "", label).replace(" ()", "")
 
 
 def _figure(values: Sequence[float]) -> str:
@@ -110,10 +114,12 @@ def _verdict(group: Group, sets: Sequence[str]) -> str:
     """Say on which sets ours differs from each other row by the paired test."""
     [main, *_] = studies([group], OURS)[0]
     tests = pairwise_tests(main, sets)
-    found = [
-        f"{one.other} on {one.dataset} ({100 * one.difference.mean:+.1f})" for one in tests if one.corrected < LEVEL
-    ]
-    told = "; ".join(found) if found else "none"
+    found: dict[str, list[str]] = {}
+    for one in tests:
+        if one.corrected < LEVEL:
+            differs = f"{DATASETS.get(one.dataset, one.dataset)} {100 * one.difference.mean:+.1f}"
+            found.setdefault(_without_steps(one.other), []).append(differs)
+    told = "; ".join(f"from {other} on {', '.join(where)}" for other, where in found.items()) if found else "none"
     by = f"Wilcoxon's test paired by image, Holm's correction over {len(tests)} tests"
     return f"Significant differences of {OURS} ({by}): {told}."
 
