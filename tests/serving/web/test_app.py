@@ -6,6 +6,7 @@ import asyncio
 import io
 import re
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,21 @@ def test_an_upload_may_not_take_for_ever() -> None:
 
     with pytest.raises(HTTPException) as caught:
         asyncio.run(read_body(drip(), Limits(seconds=0.1)))
+    assert caught.value.status_code == 408
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_its_time_ends_also_where_a_piece_arrives_at_that_moment(turns: int) -> None:
+    async def late() -> AsyncIterator[bytes]:
+        time.sleep(0.12)  # nobody else has a turn meanwhile
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for _ in range(100):
+            yield b"x"
+            await asyncio.sleep(0.002)
+
+    with pytest.raises(HTTPException) as caught:
+        asyncio.run(read_body(late(), Limits(seconds=0.1)))
     assert caught.value.status_code == 408
 
 

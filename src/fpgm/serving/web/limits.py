@@ -165,7 +165,11 @@ async def read_body(
 
     async def collect() -> None:
         nonlocal length, too_large
-        while (chunk := await asyncio.wait_for(anext(stream, None), limits.pause)) is not None:
+        while True:
+            async with asyncio.timeout(limits.pause):
+                chunk = await anext(stream, None)
+            if chunk is None:
+                return
             length += len(chunk)
             too_large = too_large or length > limits.max_bytes
             if not too_large:
@@ -177,7 +181,8 @@ async def read_body(
                 body.clear()
 
     try:
-        await asyncio.wait_for(collect(), limits.seconds)
+        async with asyncio.timeout(limits.seconds):  # wait_for in wait_for loses a timeout in Python 3.11
+            await collect()
     except TimeoutError:
         reason = f"The upload took more than {limits.seconds:g} seconds, or paused for {limits.pause:g}. Try again."
         raise HTTPException(408, reason, {"Connection": "close"}) from None
