@@ -1,14 +1,16 @@
 """Our results: the files of evaluated runs, and the tables of docs/results.md and README.md made of them.
 
     python results                  # make results: write the tables of the pages anew; nothing is trained
-    python results keep OUT NAME    # keep the files of the runs below OUT as results/runs/NAME
+    python results keep OUT NAME [validation]    # keep the files of the runs below OUT as results/runs/NAME
 
 A table stands between ``<!-- results: NAME -->``, or ``NAME short``, and ``<!-- end of results -->``. Its runs are in
-results/runs/NAME, computed by ``fpgm reproduce --plan results/plans/NAME.yaml``.
+results/runs/NAME, computed by ``fpgm reproduce --plan results/plans/NAME.yaml``. ``NAME [NAME …] validation`` is a
+table of validation Dice, by which choices are made; no test image counts.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -19,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from fpgm.experiments.plan import variant_of
 from fpgm.files import write_text
 from fpgm.report.reading.groups import Group, Row, grouped, labels
 from fpgm.report.reading.paper import DATASETS
@@ -26,24 +29,36 @@ from fpgm.report.reading.studies import studies
 from fpgm.report.tables.formats import Table, markdown
 from fpgm.report.tables.hospitals import hospital_significance, hospital_studies, hospital_table
 from fpgm.report.tables.significance import LEVEL, pairwise_tests
+from fpgm.runs.card import read_card
 from fpgm.runs.folder import RunFolder, find_runs
 from fpgm.runs.results import read_result
 from fpgm.runs.scores import missed
 
 RUNS = Path(__file__).parent / "runs"
-PAGE = Path(__file__).parents[1] / "docs" / "results.md"
-PAGES = (PAGE, Path(__file__).parents[1] / "README.md")
+PLANS = Path(__file__).parent / "plans"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (DOCS / "results.md", DOCS / "log.md", Path(__file__).parents[1] / "README.md")
 OURS = "fpgm_teacher"  # the others are tested against it
-BLOCK = re.compile(r"(<!-- results: ([\w-]+)( short)? -->\n).*?(<!-- end of results -->)", re.S)
-KEPT = ("config.yaml", "metrics.csv", "cell.json", "model/model.json", "evaluation/*.csv", "evaluation/*.json")
+BLOCK = re.compile(
+    r"(<!-- results: ([\w-]+(?: [\w-]+)*?)( short| validation)? -->\n).*?(<!-- end of results -->)", re.S
+)
+KEPT = ("config.yaml", "metrics.csv", "cell.json", "model/model.json")
+SCORES = ("evaluation/*.csv", "evaluation/*.json")
 
 
-def keep(out: Path, name: str) -> int:
-    """Copy what tables need of the evaluated runs below a folder, without weights, masks and paths; return how many."""
+def keep(out: Path, name: str, *more: str) -> int:
+    """Copy what tables need of the evaluated runs below a folder, without weights, masks and paths; return how many.
+
+    Args:
+        out: folder of the runs.
+        name: name of the runs.
+        more: `validation`, if no test image is to count: the scores are left behind.
+    """
+    kept = KEPT if more else (*KEPT, *SCORES)
     runs = [run for run in find_runs([out]) if (RunFolder(run).evaluation / "evaluation.json").is_file()]
     for run in runs:
         to = RUNS / name / run.relative_to(out)
-        for file in (file for pattern in KEPT for file in run.glob(pattern)):
+        for file in (file for pattern in kept for file in run.glob(pattern)):
             copy = to / file.relative_to(run)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy)
@@ -55,7 +70,13 @@ def keep(out: Path, name: str) -> int:
 
 def render(page: str) -> str:
     """Return the text of the page with its tables made anew."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{tables(found[2], short=bool(found[3]))}\n{found[4]}", page)
+
+    def made(found: re.Match[str]) -> str:
+        _, names, kind, end = found.groups()
+        text = validation_table(names.split()) if kind == " validation" else tables(names, short=kind == " short")
+        return f"{found[1]}\n{text}\n{end}"
+
+    return BLOCK.sub(made, page)
 
 
 def tables(name: str, *, short: bool = False) -> str:
@@ -124,13 +145,50 @@ def _verdict(group: Group, sets: Sequence[str]) -> str:
     return f"Significant differences of {OURS} ({by}): {told}."
 
 
+def validation_table(names: Sequence[str]) -> str:
+    """Return the validation Dice of plans' runs, a row of their plans each, and how far it is from the first row.
+
+    It is the Dice of what would be shipped: with the best step and the batch-norm statistics that validation chose. A
+    difference is paired by seed.
+    """
+    plans = [yaml.safe_load((PLANS / f"{name}.yaml").read_text(encoding="utf-8")) for name in names]
+    found = [_validation_dice(RUNS / name) for name in names]
+    head, lines = ["", "settings"], []
+    for plan, dice in zip(plans, found, strict=True):
+        seeds = max(len(values) for values in dice.values())
+        steps = next(text.partition("=")[2] for text in plan["settings"] if text.startswith("train.iterations="))
+        head += [f"{plan['size']} pixels, {int(steps):,} steps, {seeds} seed{'s' * (seeds > 1)}", "difference"]
+    rows = list(dict.fromkeys(row for plan in plans for row in plan["methods"]))
+    for row in rows:
+        line = [row, " ".join(f"`{text}`" for text in variant_of(row).settings)]
+        for dice in found:
+            first, own = dice[rows[0]], dice.get(row, {})
+            line.append(_figure(list(own.values())) if own else "")
+            pairs = [own[seed] - first[seed] for seed in own.keys() & first.keys()] if row != rows[0] else []
+            line.append(re.sub(r"^(?=\d)", "+", _figure(pairs)).replace("-", "−") if pairs else "")
+        lines.append(line)
+    return (
+        "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * 2 + ["---:"] * (len(head) - 2), *lines]) + "\n"
+    )
+
+
+def _validation_dice(folder: Path) -> dict[str, dict[int, float]]:
+    """Validation Dice in percent of the runs below a folder, by row and seed."""
+    found: dict[str, dict[int, float]] = {}
+    for run in find_runs([folder]):
+        training = read_card(run / "model").training
+        row = json.loads((run / "cell.json").read_text(encoding="utf-8"))["variant"]
+        found.setdefault(row, {})[training["seed"]] = 100 * training["validation_dice"]
+    return found
+
+
 def main(arguments: Sequence[str]) -> int:
     """Keep runs, or write the tables of the page."""
-    if arguments and (len(arguments) != 3 or arguments[0] != "keep"):
+    if arguments and (arguments[0] != "keep" or arguments[3:] not in ([], ["validation"]) or len(arguments) < 3):
         print(__doc__, file=sys.stderr)
         return 2
     if arguments:
-        print(f"{keep(Path(arguments[1]), arguments[2])} runs kept in results/runs/{arguments[2]}")
+        print(f"{keep(Path(arguments[1]), *arguments[2:])} runs kept in results/runs/{arguments[2]}")
     else:
         for page in PAGES:
             write_text(page, render(page.read_text(encoding="utf-8")))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from fpgm.runs.card import ModelCard
 from fpgm.runs.folder import find_runs
 from tests.report.making import bars, write_run
 
@@ -25,12 +27,13 @@ def results() -> ModuleType:
 
 
 def test_the_page_has_the_tables_of_the_runs(results: ModuleType) -> None:
+    shown = set()
     for page in results.PAGES:
         text = page.read_text(encoding="utf-8")
         assert results.render(text) == text, f"{page.name}: run `make results`"
-    shown = {name for _, name, *_ in results.BLOCK.findall(results.PAGE.read_text(encoding="utf-8"))}
+        shown |= {name for _, names, *_ in results.BLOCK.findall(text) for name in names.split()}
     assert shown == {folder.name for folder in results.RUNS.iterdir()}
-    assert shown == {plan.stem for plan in (RESULTS / "plans").iterdir()}
+    assert shown == {plan.stem for plan in results.PLANS.iterdir()}
 
 
 def test_no_run_tells_where_it_was_computed(results: ModuleType) -> None:
@@ -62,3 +65,30 @@ def test_runs_are_kept_without_weights_and_make_a_table(
         "| FPGM with a teacher | 100 | 2 | 91.7 ± 11.8 | 100.0 ± 0.0 | 95.8 ± 5.9 | 0 of 6 |",
     ]
     assert "Significant differences of fpgm_teacher" in lines[-1] and lines[-1].endswith("over 2 tests): none.")
+
+
+def test_choices_are_tabled_by_validation_alone(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "RUNS", tmp_path / "kept")
+    monkeypatch.setattr(results, "PLANS", tmp_path / "plans")
+    (tmp_path / "plans").mkdir()
+    found = {"small": {"supervised": (0.5, 0.6), "supervised-poly": (0.4, 0.52)}, "large": {"supervised": (0.7,)}}
+    for name, rows in found.items():
+        for row, scores in rows.items():
+            for seed, dice in enumerate(scores):
+                run = tmp_path / name / row / str(seed)
+                write_run(run, {"CVC-300": bars(8)}, {"CVC-300": bars(8)}, seed=seed)
+                card = ModelCard(net="unet", arguments={}, size=16, training={"seed": seed, "validation_dice": dice})
+                (run / "model" / "model.json").write_text(card.model_dump_json())
+                (run / "cell.json").write_text(json.dumps({"variant": row}))
+        plan = {"methods": list(rows), "size": 64, "settings": ["train.iterations=1500"]}
+        (tmp_path / "plans" / f"{name}.yaml").write_text(json.dumps(plan))
+        results.keep(tmp_path / name, name, "validation")
+    assert not list((tmp_path / "kept").rglob("evaluation"))
+    assert results.validation_table(["small", "large"]).splitlines() == [
+        "|  | settings | 64 pixels, 1,500 steps, 2 seeds | difference | 64 pixels, 1,500 steps, 1 seed | difference |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+        "| supervised |  | 55.0 ± 7.1 |  | 70.0 |  |",
+        "| supervised-poly | `optimizer.schedule=poly` | 46.0 ± 8.5 | −9.0 ± 1.4 |  |  |",
+    ]
