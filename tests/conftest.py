@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -60,6 +61,14 @@ def one_registry() -> Iterator[None]:
             from torch.onnx._internal.exporter._registration import ONNXRegistry
 
             patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(functools.cache(ONNXRegistry.from_torchlib)))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_wait_for_the_disk() -> Iterator[None]:
+    """Leave what is written to the system: tests kill processes, but none cuts the power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
         yield
 
 
@@ -116,11 +125,16 @@ def shrink_demo(patch: pytest.MonkeyPatch) -> None:
 
 
 def draw_coarsely(patch: pytest.MonkeyPatch) -> None:
-    """Write figures of few pixels: what is in them is the same, and most of the time of a report goes there."""
+    """Write figures of few pixels, laid out anyhow: all is drawn, and most of the time of a report goes there."""
     from matplotlib.figure import Figure
 
     real = Figure.savefig
-    patch.setattr(Figure, "savefig", lambda figure, file, **options: real(figure, file, **{**options, "dpi": 25}))
+
+    def savefig(figure: Figure, file: object, **options: Any) -> None:
+        figure.set_layout_engine("none")
+        real(figure, file, **{**options, "dpi": 25})
+
+    patch.setattr(Figure, "savefig", savefig)
 
 
 @pytest.fixture
