@@ -21,6 +21,7 @@ from fpgm.nets.norms import NORMS, InstanceNormLeakyReLU, Norm, level_norms
 from fpgm.runs.card import ModelCard
 from fpgm.serving.export import export_onnx, export_torch
 from tests.serving.making import pictures
+from tests.small_net import SmallNet, use_small_net
 
 SMALL = (4, 8, 8, 16, 16)
 # (B, C, H, W): small maps side by side, large ones image by image, odd sides, one image, one channel, a line
@@ -258,12 +259,22 @@ class TestEveryNorm:
         assert all(kinds(one) == kinds(net.decoder) for one in added)
 
 
-def test_both_kinds_in_one_network_export_to_torch_and_onnx(tmp_path: Path) -> None:
-    """The reports compare the files with the original, on batches of more than the two images traced."""
-    net = small_net("mixed")
+@pytest.fixture
+def both_kinds(monkeypatch: pytest.MonkeyPatch) -> SmallNet:
+    """A network of two levels, instance norm on the first and batch norm on the second, that has seen images."""
+    use_small_net(monkeypatch)
+    monkeypatch.setattr(norms, "FINE_LEVELS", 1)
+    torch.manual_seed(0)
+    net = SmallNet(channels=SMALL, norm="mixed").to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
+    assert {type(one) for one in net.modules()} >= {InstanceNormLeakyReLU, nn.BatchNorm2d}
     net(torch.rand(4, 3, 32, 32))
+    return net
+
+
+def test_both_kinds_in_one_network_export_to_torch_and_onnx(both_kinds: SmallNet, tmp_path: Path) -> None:
+    """The reports compare the files with the original, on batches of more than the two images traced."""
     card = ModelCard(net="unet", arguments={"channels": list(SMALL), "norm": "mixed"}, size=32, training={})
-    save_model(tmp_path / "model", net.eval(), card)
+    save_model(tmp_path / "model", both_kinds.eval(), card)
     reports = [
         export_torch(tmp_path / "model", tmp_path / "model.pt2", pictures=pictures(5)),
         export_onnx(tmp_path / "model", tmp_path / "model.onnx", pictures=pictures(5)),
@@ -271,11 +282,10 @@ def test_both_kinds_in_one_network_export_to_torch_and_onnx(tmp_path: Path) -> N
     assert all(report.images == 5 and report.max_difference < 1e-4 for report in reports)
 
 
-def test_both_kinds_in_one_network_trace_as_one_graph() -> None:
-    net, image = small_net("mixed").train(), torch.rand(2, 3, 32, 32)
-    compiled = torch.compile(copy.deepcopy(net), backend="aot_eager", fullgraph=True)
-    image = image.to(memory_format=torch.channels_last)
-    torch.testing.assert_close(compiled(image), net(image), rtol=1e-3, atol=1e-4)
+def test_both_kinds_in_one_network_trace_as_one_graph(both_kinds: SmallNet) -> None:
+    image = torch.rand(2, 3, 32, 32).to(memory_format=torch.channels_last)
+    compiled = torch.compile(copy.deepcopy(both_kinds), backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(image), both_kinds(image), rtol=1e-3, atol=1e-4)
 
 
 def test_running_statistics_of_batch_norm_are_not_loaded_into_instance_norm() -> None:

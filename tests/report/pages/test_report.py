@@ -65,7 +65,7 @@ def everything(tmp_path: Path) -> list[Result]:
     ]
 
 
-def test_the_whole_report(everything: list[Result], tmp_path: Path) -> None:
+def test_the_whole_report(everything: list[Result], tmp_path: Path, coarse_figures: None) -> None:
     out = tmp_path / "out"
     page = write_report(everything, [], out).read_text()
     outline = Outline(page)
@@ -103,7 +103,7 @@ def test_the_whole_report(everything: list[Result], tmp_path: Path) -> None:
 STUDIES = ("ablation-loss", "ablation-prior", "gamma")
 
 
-def test_the_page_needs_nothing_else(everything: list[Result], tmp_path: Path) -> None:
+def test_the_page_needs_nothing_else(everything: list[Result], tmp_path: Path, coarse_figures: None) -> None:
     page = write_report(everything, [], tmp_path / "out").read_text()
     bare = re.sub("base64,[0-9A-Za-z+/=]+", "", page)
     assert not re.search(r"https?:|//[a-z]|<script|<link|@import|url\(", bare)
@@ -116,7 +116,7 @@ def test_the_same_runs_give_the_same_bytes(everything: list[Result], tmp_path: P
     assert write_report(everything, [], tmp_path / "b").read_bytes() == first
 
 
-def test_settings_are_kept_apart(tmp_path: Path) -> None:
+def test_settings_are_kept_apart(tmp_path: Path, coarse_figures: None) -> None:
     runs = [
         run(tmp_path / "a", 4),
         run(tmp_path / "b", 8, protocol="strict"),
@@ -134,7 +134,7 @@ def test_settings_are_kept_apart(tmp_path: Path) -> None:
     assert page.count("(missing: 10%, 20% labelled)") == 1
 
 
-def test_phantoms_are_announced_above_the_first_table(tmp_path: Path) -> None:
+def test_phantoms_are_announced_above_the_first_table(tmp_path: Path, coarse_figures: None) -> None:
     drawn = [run(tmp_path / name, 4, name="phantom-a", labeled=name) for name in ("5%", "20%")]
     real = run(tmp_path / "real", 4)
     for results, text in (([real], ""), (drawn, NOTICE), ([*drawn, real], SOME_DRAWN)):
@@ -143,7 +143,7 @@ def test_phantoms_are_announced_above_the_first_table(tmp_path: Path) -> None:
         assert [one in top for one in (NOTICE, SOME_DRAWN)] == [one == text for one in (NOTICE, SOME_DRAWN)]
 
 
-def test_one_is_not_called_several(tmp_path: Path) -> None:
+def test_one_is_not_called_several(tmp_path: Path, coarse_figures: None) -> None:
     page = write_report([run(tmp_path / "a", 4)], [], tmp_path / "one").read_text()
     assert ": 1 row, seed 0" in page and "1 rows" not in page and "1 runs" not in page and ": 1 run<" in page
     results = [run(tmp_path / "b", 4), run(tmp_path / "c", 8, seed=1), run(tmp_path / "d", 8, method="supervised")]
@@ -175,7 +175,7 @@ def test_notes_on_what_was_left_out(tmp_path: Path) -> None:
     assert "and was left out" in page and "No pictures of Kvasir-SEG" in page
 
 
-def test_facts_and_pictures_of_others(tmp_path: Path) -> None:
+def test_facts_and_pictures_of_others(tmp_path: Path, coarse_figures: None) -> None:
     write_report([run(tmp_path / "a", 4)], [], tmp_path / "first")
     [picture] = (tmp_path / "first" / "figures").iterdir()
     facts = {"title": "Mine", "facts": ["I did this."], "pictures": [(picture, "And that.")]}
