@@ -9,6 +9,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import functools
+import gc
 import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -51,6 +52,11 @@ REAL_DATA = Path(os.environ.get("FPGM_REAL_DATA", Path(__file__).parents[2] / "s
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest tests first; all others keep their order."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the half million objects that imports have made out of every collection of garbage to come."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
