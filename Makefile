@@ -9,8 +9,9 @@ export OMP_WAIT_POLICY := PASSIVE
 demo: $(READY)
 	$(BIN)/fpgm demo --out demo
 
+# Compiled tests are kept, whatever the environment says: to compile them takes each process ten seconds.
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Ten thousand cases and more; `make test` has a few of each kind.
 fuzz: $(READY)

@@ -30,7 +30,7 @@ import fpgm as package
 from fpgm import config
 from fpgm.cli import demo, main
 from fpgm.data.synthetic import phantom
-from fpgm.experiments import plan
+from fpgm.experiments import plan, timing
 from fpgm.methods import METHODS
 from tests.conftest import compute_here, draw_coarsely, shrink_demo
 from tests.data.films import make_film
@@ -110,6 +110,7 @@ def small() -> Iterator[None]:
         patch.setattr(plan, "ROWS", rows | {"main": plan.ROWS["main"][:2]})
         patch.setattr(plan, "LABELED", dict.fromkeys(plan.LABELED, ("20%",)))
         patch.setattr(plan, "SEEDS", dict.fromkeys(plan.SEEDS, (0,)))
+        patch.setattr(timing, "STEPS", 1)
         yield
     torch.set_num_threads(threads)
 
