@@ -197,6 +197,7 @@ def workshop() -> Iterator[None]:
         ):
             patch.setattr(name, interrupt)
         yield
+    shutil.rmtree(TEMPLATE)  # a process that is given one more test of this file makes it again
 
 
 def evaluated_run(folder: Path, store: Path) -> None:
