@@ -53,9 +53,9 @@ def draw(*shape: int, seed: int = 0, layout: torch.memory_format = torch.channel
     return maps.to(memory_format=layout)
 
 
-def small_net(norm: Norm) -> UNet:
+def small_net(norm: Norm, kind: type[UNet | SmallNet] = UNet) -> UNet | SmallNet:
     torch.manual_seed(0)
-    net = UNet(channels=SMALL, dropout=0.0, norm=norm)
+    net = kind(channels=SMALL, dropout=0.0, norm=norm)
     for layer in net.modules():
         if isinstance(layer, nn.BatchNorm2d | nn.InstanceNorm2d):
             nn.init.uniform_(layer.weight, 0.5, 1.5)
@@ -78,6 +78,7 @@ def test_values_and_gradients_are_torchs(
     got, expected = layer(maps), torchs(layer, maps)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     assert got.is_contiguous(memory_format=layout)
+    grad[expected.abs() < 1e-5] = 0  # where rounding chooses the side of the kink, and with it the slope
     for ours, theirs in zip(
         torch.autograd.grad(got, inputs, grad), torch.autograd.grad(expected, inputs, grad), strict=True
     ):
@@ -260,18 +261,17 @@ class TestEveryNorm:
 
 
 @pytest.fixture
-def both_kinds(monkeypatch: pytest.MonkeyPatch) -> SmallNet:
+def both_kinds(monkeypatch: pytest.MonkeyPatch) -> UNet | SmallNet:
     """A network of two levels, instance norm on the first and batch norm on the second, that has seen images."""
     use_small_net(monkeypatch)
     monkeypatch.setattr(norms, "FINE_LEVELS", 1)
-    torch.manual_seed(0)
-    net = SmallNet(channels=SMALL, norm="mixed").to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
+    net = small_net("mixed", SmallNet)
     assert {type(one) for one in net.modules()} >= {InstanceNormLeakyReLU, nn.BatchNorm2d}
     net(torch.rand(4, 3, 32, 32))
     return net
 
 
-def test_both_kinds_in_one_network_export_to_torch_and_onnx(both_kinds: SmallNet, tmp_path: Path) -> None:
+def test_both_kinds_in_one_network_export_to_torch_and_onnx(both_kinds: UNet | SmallNet, tmp_path: Path) -> None:
     """The reports compare the files with the original, on batches of more than the two images traced."""
     card = ModelCard(net="unet", arguments={"channels": list(SMALL), "norm": "mixed"}, size=32, training={})
     save_model(tmp_path / "model", both_kinds.eval(), card)
@@ -282,7 +282,7 @@ def test_both_kinds_in_one_network_export_to_torch_and_onnx(both_kinds: SmallNet
     assert all(report.images == 5 and report.max_difference < 1e-4 for report in reports)
 
 
-def test_both_kinds_in_one_network_trace_as_one_graph(both_kinds: SmallNet) -> None:
+def test_both_kinds_in_one_network_trace_as_one_graph(both_kinds: UNet | SmallNet) -> None:
     image = torch.rand(2, 3, 32, 32).to(memory_format=torch.channels_last)
     compiled = torch.compile(copy.deepcopy(both_kinds), backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(image), both_kinds(image), rtol=1e-3, atol=1e-4)
