@@ -154,16 +154,15 @@ def validation_table(names: Sequence[str]) -> str:
     plans = [yaml.safe_load((PLANS / f"{name}.yaml").read_text(encoding="utf-8")) for name in names]
     found = [_validation_dice(RUNS / name) for name in names]
     head, lines = ["", "settings"], []
-    for plan, dice in zip(plans, found, strict=True):
-        seeds = max(len(values) for values in dice.values())
+    for plan in plans:
         steps = next(text.partition("=")[2] for text in plan["settings"] if text.startswith("train.iterations="))
-        head += [f"{plan['size']} pixels, {int(steps):,} steps, {seeds} seed{'s' * (seeds > 1)}", "difference"]
+        head += [f"{plan['size']} pixels, {int(steps):,} steps", "seeds", "difference"]
     rows = list(dict.fromkeys(row for plan in plans for row in plan["methods"]))
     for row in rows:
         line = [row, " ".join(f"`{text}`" for text in variant_of(row).settings)]
         for dice in found:
             first, own = dice[rows[0]], dice.get(row, {})
-            line.append(_figure(list(own.values())) if own else "")
+            line += [_figure(list(own.values())), str(len(own))] if own else ["", "0"]
             pairs = [own[seed] - first[seed] for seed in own.keys() & first.keys()] if row != rows[0] else []
             line.append(re.sub(r"^(?=\d)", "+", _figure(pairs)).replace("-", "−") if pairs else "")
         lines.append(line)

@@ -87,8 +87,8 @@ def test_choices_are_tabled_by_validation_alone(
         results.keep(tmp_path / name, name, "validation")
     assert not list((tmp_path / "kept").rglob("evaluation"))
     assert results.validation_table(["small", "large"]).splitlines() == [
-        "|  | settings | 64 pixels, 1,500 steps, 2 seeds | difference | 64 pixels, 1,500 steps, 1 seed | difference |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
-        "| supervised |  | 55.0 ± 7.1 |  | 70.0 |  |",
-        "| supervised-poly | `optimizer.schedule=poly` | 46.0 ± 8.5 | −9.0 ± 1.4 |  |  |",
+        "|  | settings | 64 pixels, 1,500 steps | seeds | difference | 64 pixels, 1,500 steps | seeds | difference |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| supervised |  | 55.0 ± 7.1 | 2 |  | 70.0 | 1 |  |",
+        "| supervised-poly | `optimizer.schedule=poly` | 46.0 ± 8.5 | 2 | −9.0 ± 1.4 |  | 0 |  |",
     ]
