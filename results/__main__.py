@@ -10,7 +10,6 @@ table of validation Dice, by which choices are made; no test image counts.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from fpgm.experiments import cells
 from fpgm.experiments.plan import variant_of
 from fpgm.files import write_text
 from fpgm.report.reading.groups import Group, Row, grouped, labels
@@ -109,8 +109,8 @@ def score_table(group: Group, *, short: bool) -> str:
             [[100 * float(np.mean(one.scores[name].values["dice"])) for name in sets] for one in row.results]
         )
         steps = f"{row.results[0].iterations:,}"
-        cells = [_figure(values) for values in (*dice.T, dice.mean(1))]
-        lines.append([_without_steps(label), steps, str(len(row.seeds)), *cells, _missed(row, sets)])
+        figures = [_figure(values) for values in (*dice.T, dice.mean(1))]
+        lines.append([_without_steps(label), steps, str(len(row.seeds)), *figures, _missed(row, sets)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return text if short else f"{text}\n\n{group.setting.sentence}. {_verdict(group, sets)}"
 
@@ -175,9 +175,9 @@ def _validation_dice(folder: Path) -> dict[str, dict[int, float]]:
     """Validation Dice in percent of the runs below a folder, by row and seed."""
     found: dict[str, dict[int, float]] = {}
     for run in find_runs([folder]):
-        training = read_card(run / "model").training
-        row = json.loads((run / "cell.json").read_text(encoding="utf-8"))["variant"]
-        found.setdefault(row, {})[training["seed"]] = 100 * training["validation_dice"]
+        training, cell = read_card(run / "model").training, cells.read(run)
+        assert cell is not None, f"{run} has no cell.json"
+        found.setdefault(cell.variant, {})[training["seed"]] = 100 * training["validation_dice"]
     return found
 
 

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from fpgm.experiments.cells import CellRecord
 from fpgm.runs.card import ModelCard
 from fpgm.runs.folder import find_runs
 from tests.report.making import bars, write_run
@@ -81,7 +82,8 @@ def test_choices_are_tabled_by_validation_alone(
                 write_run(run, {"CVC-300": bars(8)}, {"CVC-300": bars(8)}, seed=seed)
                 card = ModelCard(net="unet", arguments={}, size=16, training={"seed": seed, "validation_dice": dice})
                 (run / "model" / "model.json").write_text(card.model_dump_json())
-                (run / "cell.json").write_text(json.dumps({"variant": row}))
+                cell = CellRecord(table=[], variant=row, settings=[], attempts=1, state="done", seconds=1)
+                (run / "cell.json").write_text(cell.model_dump_json())
         plan = {"methods": list(rows), "size": 64, "settings": ["train.iterations=1500"]}
         (tmp_path / "plans" / f"{name}.yaml").write_text(json.dumps(plan))
         results.keep(tmp_path / name, name, "validation")
