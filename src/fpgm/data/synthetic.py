@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import cos, pi, sin
 from typing import Literal, NamedTuple
 
@@ -313,6 +313,22 @@ def _check(domain: str, size: int, **counts: int) -> None:
         raise ValueError(f"got {counts}: expected whole numbers from 0 upwards")
 
 
+def _vary(look: Domain, rng: np.random.Generator) -> Domain:
+    """The look of one picture of a clinic: as far from the clinic's as clinics are from each other."""
+    red, green, blue = (rng.lognormal(0, 0.16, 3) * look.mucosa).tolist()
+    low, high = (rng.lognormal(0, 0.25) * np.array(look.exposure)).tolist()
+    return replace(
+        look,
+        mucosa=(red, green, blue),
+        exposure=(low, high),
+        falloff=float(np.clip(look.falloff + rng.uniform(-0.25, 0.1), 0, 1)),
+        blur=look.blur * float(rng.lognormal(0, 0.5)),
+        sharpen=max(0.0, float(look.sharpen + rng.normal(0, 0.5))),
+        noise=look.noise * float(rng.lognormal(0, 0.5)),
+        quality=int(np.clip(look.quality + rng.normal(0, 15), 20, 95)),
+    )
+
+
 def phantom(domain: str, index: int, seed: int = 0, size: int = 128, variety: Variety = "plain") -> Sample:
     """Draw picture ``index`` of a domain; the same arguments give the same bits.
 
@@ -321,15 +337,19 @@ def phantom(domain: str, index: int, seed: int = 0, size: int = 128, variety: Va
         index: number of the picture.
         seed: seed of all pictures.
         size: side in pixels.
-        variety: `plain`, polyps that resemble each other; or `wide`, polyps of all sizes, forms and colours among
-            bulges, bubbles and specks that are not polyps, so that a few labelled images do not show every kind.
+        variety: `plain`, pictures and polyps of a clinic that resemble each other; or `wide`, polyps of all sizes, forms
+            and colours among bulges, bubbles and specks that are not polyps, in pictures of which each has a colour,
+            light and sharpness of its own, so that a few labelled images do not show every kind.
     """
     _check(domain, size, index=index, seed=seed)
-    rng = np.random.default_rng([seed, zlib.crc32(domain.encode()), index])  # not the place in the table
-    scene = _Scene(rng, DOMAINS[domain], size, wide=variety == "wide")
+    entropy = seed, zlib.crc32(domain.encode()), index  # not the place in the table
+    look, wide = DOMAINS[domain], variety == "wide"
+    if wide:
+        look = _vary(look, np.random.default_rng([*entropy, 1]))
+    scene = _Scene(np.random.default_rng([*entropy]), look, size, wide)
     depth, angle, lamp = _lumen(scene)
     scene.albedo, scene.shade = _mucosa(scene), lamp * _folds(scene, depth, angle)
-    if scene.wide:
+    if wide:
         _decoys(scene)
     supports = [_polyp(scene, lamp, spot) for spot in scene.polyps()]
     if scene.front[1] < 3:

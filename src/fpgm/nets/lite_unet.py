@@ -55,10 +55,13 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """(B, C, H, W) → (B, K, H / stride, W / stride); H and W divisible by the stride."""
-        if not any(self.margin) and depthwise.is_slow(input, self.weight):
-            output: Tensor = depthwise.DepthwiseConv.apply(input, self.weight)  # type: ignore[no-untyped-call]  # torch
-            return output
-        return super().forward(F.pad(input, self.margin) if any(self.margin) else input)
+        padded = F.pad(input, self.margin) if any(self.margin) else input
+        if self.groups == 1 or not depthwise.applies(padded, self.weight):
+            return super().forward(padded)
+        output: Tensor = depthwise.DepthwiseConv.apply(  # type: ignore[no-untyped-call]  # torch
+            padded, self.weight, self.stride[0], self.padding[0]
+        )
+        return output
 
 
 def _layer(*convolution: int) -> nn.Sequential:
