@@ -204,3 +204,14 @@ def test_wide_variety_draws_more_sizes_and_forms(name: str, many: dict[str, list
     assert not any(np.array_equal(a.image, b.image) for a, b in zip(wide, many[name], strict=True))
     spread = [np.std(np.log([sample.mask.mean() for sample in drawn])) for drawn in (many[name], wide)]
     assert spread[1] > 1.05 * spread[0]
+
+
+def test_wide_variety_gives_each_picture_a_look(many: dict[str, list[Sample]]) -> None:
+    """The colour of the mucosa varies within a clinic far more than among plain pictures."""
+
+    def redness(samples: list[Sample]) -> np.ndarray:
+        means = [sample.image[sample.image.max(2) > 40].mean(0) for sample in samples]
+        return np.array([np.log(mean[0] / mean[1]) for mean in means])
+
+    wide = [phantom("phantom-a", index, variety="wide") for index in range(40)]
+    assert redness(wide).std() > 1.5 * redness(many["phantom-a"]).std()

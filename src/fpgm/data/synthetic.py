@@ -337,9 +337,9 @@ def phantom(domain: str, index: int, seed: int = 0, size: int = 128, variety: Va
         index: number of the picture.
         seed: seed of all pictures.
         size: side in pixels.
-        variety: `plain`, pictures and polyps of a clinic that resemble each other; or `wide`, polyps of all sizes, forms
-            and colours among bulges, bubbles and specks that are not polyps, in pictures of which each has a colour,
-            light and sharpness of its own, so that a few labelled images do not show every kind.
+        variety: `plain`, pictures and polyps of a clinic that resemble each other; or `wide`, polyps of all sizes,
+            forms and colours among bulges, bubbles and specks that are not polyps, in pictures each of which has a
+            colour, light and sharpness of its own, so that a few labelled images do not show every kind.
     """
     _check(domain, size, index=index, seed=seed)
     entropy = seed, zlib.crc32(domain.encode()), index  # not the place in the table

@@ -194,11 +194,12 @@ class SpectralAlignment(nn.Module):
 
     def forward(self, image: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Align (B, C, H, W) images in [0, 1]; ``generator`` is needed when gamma is a range."""
-        if not self.profile.numel():
+        profile = self.profile
+        if not profile.numel():
             check_image(image)
             return image
         gamma = self.draw(len(image), generator)
-        return align(image, self.profile, gamma, self.reconstruction, clamp=self.clamp)
+        return align(image, profile, gamma, self.reconstruction, clamp=self.clamp)
 
     def extra_repr(self) -> str:
         """Show the settings in ``print(module)``."""

@@ -74,7 +74,7 @@ class _Rings(NamedTuple):
         nearest: the ring of every frequency, the last one of the profile for all beyond it.
         parts: the part of the sums that every frequency is added to: its ring, R for all beyond the profile. In a half
             plane R + 1 and on are the rings of frequencies without a mirror image.
-        sizes: how many frequencies of the whole plane each ring has.
+        sizes: how many frequencies of the whole plane each ring has, as float32, which holds these numbers exactly.
     """
 
     nearest: Tensor
@@ -93,7 +93,7 @@ def _make_rings(height: int, width: int, half: bool, device: torch.device) -> _R
     count = bins(height, width)
     with torch.inference_mode(False):  # a table made in inference mode could not serve in training
         whole = radius_grid(height, width, device=device).long().clamp_(max=count)
-        sizes = torch.bincount(whole.flatten(), minlength=count + 1)[:count]
+        sizes = torch.bincount(whole.flatten(), minlength=count + 1)[:count].float()
         rings = radius_grid(height, width, half=half, device=device).long().clamp_(max=count)
         parts = rings.clone()
         if half:  # a column stands for its mirror image too, but for the first and, if W is even, the last
