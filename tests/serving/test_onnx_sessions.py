@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import onnx
@@ -14,7 +15,8 @@ import pytest
 
 from fpgm.serving import onnx_sessions
 from fpgm.serving.onnx_engine import OnnxEngine
-from fpgm.serving.onnx_sessions import OnnxruntimeSession, OpenvinoSession, open_session, thread_count
+from fpgm.serving.onnx_sessions import OnnxruntimeSession, OpenvinoSession, Runtime, open_session, thread_count
+from fpgm.serving.torch_engine import has_bfloat16
 from tests.serving.making import SIZE, onnx_file
 
 HAS_OPENVINO = onnx_sessions._is_installed("openvino")
@@ -73,9 +75,20 @@ def test_openvino_refuses_in_a_sentence(tmp_path: Path) -> None:
 
 
 @needs_openvino
-def test_predictions_of_the_two_are_told_apart() -> None:
-    one, other = (OnnxEngine(onnx_file(), "cpu", name) for name in ("onnxruntime", "openvino"))
-    assert one.identity == one.sha256 == other.sha256 and other.identity == f"{one.sha256} openvino"
+def test_predictions_of_engines_are_told_apart() -> None:
+    one, *others = (OnnxEngine(onnx_file(), "cpu", name) for name in get_args(Runtime))
+    assert one.identity == one.sha256
+    assert [other.identity for other in others] == [f"{one.sha256} openvino", f"{one.sha256} openvino-bfloat16"]
+
+
+@needs_openvino
+@pytest.mark.skipif(not has_bfloat16(), reason="the processor emulates bfloat16")
+def test_bfloat16_is_near_float32_and_not_the_same() -> None:
+    images = np.random.default_rng(0).random((2, 3, SIZE, SIZE), np.float32)
+    exact, rounded = (
+        OnnxEngine(onnx_file(), "cpu", name).probabilities(images) for name in ("openvino", "openvino-bfloat16")
+    )
+    assert 0 < np.abs(exact - rounded).max() < 0.1
 
 
 @pytest.mark.parametrize(
@@ -90,6 +103,7 @@ def test_openvino_stands_in_where_onnxruntime_is_missing(
     monkeypatch.setattr(onnx_sessions, "OpenvinoSession", lambda *given: "ov")
     assert open_session(b"", "auto", Path("model.onnx")) == expected
     assert open_session(b"", "auto", Path("model.onnx"), "openvino") == "ov"
+    assert open_session(b"", "auto", Path("model.onnx"), "openvino-bfloat16") == "ov"
 
 
 def test_a_missing_openvino_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

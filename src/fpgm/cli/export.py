@@ -12,7 +12,7 @@ from fpgm.cli.terminal import console, print_json, progress_bars
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from fpgm.runs.engine import EngineRecord, EngineTiming
+    from fpgm.runs.engine import EngineName, EngineRecord, EngineTiming
 
 
 def export(
@@ -22,7 +22,7 @@ def export(
     out: Path | None = None,
     int8: bool = False,
     images: list[str] | None = None,
-    engine: Literal["auto", "torch", "torch-bfloat16", "onnxruntime", "openvino"] | None = None,
+    engine: Literal["auto", "torch", "torch-bfloat16", "onnxruntime", "openvino", "openvino-bfloat16"] | None = None,
     json: bool = False,
 ) -> None:
     """Write a model as one file for other programs, after comparing it with the original.
@@ -81,7 +81,7 @@ _FIGURES = ("size", "images", "found", "max_difference", "dice", "least_dice")
 
 def _record(
     model: Path,
-    engine: Literal["auto", "torch", "torch-bfloat16", "onnxruntime", "openvino"],
+    engine: EngineName | Literal["auto"],
     images: list[str] | None,
     json: bool,
 ) -> None:

@@ -12,7 +12,7 @@ from fpgm.files import first_fault, read_file, write_text
 ENGINE, ONNX = "engine.json", "engine.onnx"  # the record, and the model for the engines that read ONNX
 LEAST_DICE = 0.999  # of an engine's mask of each image with that of torch in float32
 
-EngineName = Literal["torch", "torch-bfloat16", "onnxruntime", "openvino"]
+EngineName = Literal["torch", "torch-bfloat16", "onnxruntime", "openvino", "openvino-bfloat16"]
 
 
 class EngineTiming(BaseModel):

@@ -106,7 +106,7 @@ def _candidates(engine: EngineName | Literal["auto"], card: ModelCard) -> list[E
     combined = card.net == "ensemble"
     if engine == "auto":
         names = [name for name in ENGINES if is_installed(name) and not (combined and name in EXTRAS)]
-        usable = [name for name in names if name != "torch-bfloat16" or has_bfloat16()]
+        usable = [name for name in names if not name.endswith("-bfloat16") or has_bfloat16()]
         return usable if can_export() else [name for name in usable if name not in EXTRAS]
     if not is_installed(engine):
         raise ValueError(f"{engine} is not installed: pip install 'fpgm[{EXTRAS[engine]}]'")

@@ -12,12 +12,13 @@ from fpgm.serving.onnx_engine import OnnxEngine
 from fpgm.serving.predictor import Engine
 
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-EXTRAS: dict[EngineName, str] = {"onnxruntime": "export", "openvino": "openvino"}  # of those that read ONNX
+# of those that read ONNX
+EXTRAS: dict[EngineName, str] = {"onnxruntime": "export", "openvino": "openvino", "openvino-bfloat16": "openvino"}
 
 
 def is_installed(engine: EngineName) -> bool:
     """Whether what an engine needs can be imported."""
-    return find_spec(engine if engine in EXTRAS else "torch") is not None
+    return find_spec(engine.partition("-")[0]) is not None
 
 
 def open_engine(folder: Path, name: EngineName, onnx: Path | None = None) -> Engine:
@@ -28,7 +29,7 @@ def open_engine(folder: Path, name: EngineName, onnx: Path | None = None) -> Eng
         name: name of the engine.
         onnx: the model as ONNX, for the engines that read it; ``engine.onnx`` in the folder if not given.
     """
-    if name == "onnxruntime" or name == "openvino":
+    if name != "torch" and name != "torch-bfloat16":
         return OnnxEngine(onnx or model_folder(folder) / ONNX, "cpu", name)
     from fpgm.serving.torch_engine import TorchEngine
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 IMAGE, LOGITS, CARD = "image", "logits", "fpgm"  # the input, the output, the card's key in the metadata
 FLOAT32 = "float32"
 
-Runtime = Literal["onnxruntime", "openvino"]
+Runtime = Literal["onnxruntime", "openvino", "openvino-bfloat16"]
 End = tuple[str, str, list[Any]]  # name, type of its values, shape without the batch
 
 
@@ -51,8 +51,8 @@ def open_session(data: bytes, device: str, path: Path, runtime: Runtime | None =
         runtime: what computes; onnxruntime if not given, or OpenVINO where only that is installed.
     """
     chosen = runtime or ("openvino" if not _is_installed("onnxruntime") and _is_installed("openvino") else None)
-    if chosen == "openvino":
-        return OpenvinoSession(data, device, path)
+    if chosen == "openvino" or chosen == "openvino-bfloat16":
+        return OpenvinoSession(data, device, path, chosen)
     return OnnxruntimeSession(data, device, path)
 
 
@@ -95,15 +95,17 @@ class OnnxruntimeSession:
 
 
 class OpenvinoSession:
-    """A file in OpenVINO on the processor, in float32; see `Session`."""
+    """A file in OpenVINO on the processor, in float32 or, by its name, in bfloat16; see `Session`."""
 
-    name: Runtime = "openvino"
-
-    def __init__(self, data: bytes, device: str, path: Path) -> None:
+    def __init__(
+        self, data: bytes, device: str, path: Path, name: Literal["openvino", "openvino-bfloat16"] = "openvino"
+    ) -> None:
+        self.name: Runtime = name
         if device not in ("auto", "cpu"):
             raise ValueError(f"--device {device} cannot be used here: OpenVINO computes on the processor alone")
         openvino = import_openvino()
-        settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+        precision = "f32" if name == "openvino" else "bf16"
+        settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision}
         if threads := thread_count():
             settings["INFERENCE_NUM_THREADS"] = threads
         try:

@@ -34,7 +34,7 @@ class Engine(Protocol):
     Attributes:
         card: card of the model.
         identity: hash that changes when the model's numbers do.
-        name: what computes: torch, torch-bfloat16, onnxruntime or openvino.
+        name: what computes: torch, torch-bfloat16, onnxruntime, openvino or openvino-bfloat16.
 
     Examples:
         >>> class Red:  # the red of an image
