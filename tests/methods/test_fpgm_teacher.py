@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fpgm.data.batches.batch import Batch
 from fpgm.losses import cross_entropy_dice
 from fpgm.methods import Step
-from fpgm.methods.fpgm_teacher import FPGMTeacher, most_confident, surest
+from fpgm.methods.fpgm_teacher import FPGMTeacher, highest, most_confident, surest
 from fpgm.nets import UNet
 from fpgm.spectrum import FrequencyPrior
 from tests.methods.drive import CHANNELS, make_stream, make_trainer, run
@@ -54,12 +54,34 @@ def test_a_share_keeps_foreground_where_a_threshold_keeps_none() -> None:
     margin = torch.full((1, 4, 4), -3.9)
     margin[:, 1:3, 1:3] = 0.4
     logits = torch.stack((torch.zeros_like(margin), margin), 1)
-    labels, keep = build(share=0.5).select(logits)
+    masks = torch.ones(1, 4, 4)
+    labels, keep = build(share=0.5).select(logits, masks)
     assert (keep & (labels == 1)).any() and (keep & (labels == 0)).any()
-    labels, keep = build(selection="threshold", threshold=0.95).select(logits)
+    labels, keep = build(selection="threshold", threshold=0.95).select(logits, masks)
     assert not (keep & (labels == 1)).any() and keep[labels == 0].all()
-    labels, keep = build(selection="threshold", threshold=(0.99, 0.55)).select(logits)
+    labels, keep = build(selection="threshold", threshold=(0.99, 0.55)).select(logits, masks)
     assert keep[labels == 1].all() and not keep[labels == 0].any()
+
+
+def test_no_more_foreground_is_kept_than_the_labelled_masks_have() -> None:
+    """Sixteen pixels, six of them foreground; what is beyond the limit is not background either."""
+    margin = torch.tensor([[[3.0, 2.5, 2.0, 1.5], [1.0, 0.5, -1, -1], [-1] * 4, [-1] * 4]])
+    logits = torch.stack((torch.zeros_like(margin), margin), 1)
+    masks = torch.zeros(2, 4, 4)
+    masks[0, 0] = 1  # an eighth of the pixels, which is two of sixteen
+    for limit, count in ((0.0, 6), (0.5, 1), (1.0, 2), (1.5, 3), (9.0, 6)):
+        labels, keep = build(limit_foreground=limit).select(logits, masks)
+        assert keep[0].flatten().tolist() == [True] * count + [False] * (6 - count) + [True] * 10
+        assert labels.sum() == 6
+    labels, keep = build(share=0.5, limit_foreground=1.5).select(logits, masks)
+    assert (keep & (labels == 1)).sum() == 3 and (keep & (labels == 0)).sum() == 10, "ties of background are kept"
+    _, keep = build().select(logits, torch.zeros(2, 4, 4))
+    assert not keep[0].flatten()[:6].any(), "no foreground where the masks have none"
+
+
+def test_the_highest_among_some_pixels_by_hand() -> None:
+    confidence, among = torch.tensor([[[0.9, 0.8, 0.8, 0.7]]]), torch.tensor([[[False, True, True, True]]])
+    assert [int(highest(confidence, among, count).sum()) for count in (-1, 0, 1, 2, 3, 9)] == [0, 0, 2, 2, 3, 3]
 
 
 def test_the_surest_images_by_hand() -> None:
@@ -74,14 +96,16 @@ def test_the_surest_images_by_hand() -> None:
 
 @pytest.mark.parametrize("images", [1.0, 0.5, 0.01])
 @pytest.mark.parametrize("cutmix", ["none", "unlabeled", "labeled"])
-def test_terms_are_those_of_a_plainly_written_step(batch: Batch, cutmix: Any, images: float) -> None:
-    method = build(share=0.8, weight=0.5, cutmix=cutmix, images=images)
+@pytest.mark.parametrize("source", ["student", "clean"])
+def test_terms_are_those_of_a_plainly_written_step(batch: Batch, source: Any, cutmix: Any, images: float) -> None:
+    method = build(share=0.8, weight=0.5, cutmix=cutmix, images=images, statistics=source, limit_foreground=0.5)
+    method.teacher.load_state_dict(method.net.state_dict())
     other = copy.deepcopy(method)
     method.before_step(batch, step())
     terms = method.losses(batch, step())
     count = {1.0: 4, 0.5: 2, 0.01: 1}[images]
     with torch.no_grad():
-        confidence, labels = other.teacher(batch.weak_u).softmax(1).max(1)
+        confidence, labels = other.teacher.train(source == "clean")(batch.weak_u).softmax(1).max(1)
     scores = [float(c[k > 0].mean()) if k.any() else 0.0 for c, k in zip(confidence, labels, strict=True)]
     chosen = sorted(sorted(range(4), key=lambda i: -scores[i])[:count])
     confidence, labels = confidence[chosen], labels[chosen]
@@ -90,6 +114,11 @@ def test_terms_are_those_of_a_plainly_written_step(batch: Batch, cutmix: Any, im
         values = sorted(confidence[labels == label].tolist(), reverse=True)
         if values:
             keep |= (labels == label) & (confidence >= values[int(-(-0.8 * len(values) // 1)) - 1])
+    values = sorted(confidence[keep & (labels == 1)].tolist(), reverse=True)
+    most = round(0.5 * float(batch.mask_l.float().mean()) * labels.numel())
+    assert images < 1 or 0 < most < len(values), "the limit counts"
+    if most < len(values):
+        keep &= (labels == 0) | (confidence >= values[most - 1])
     views = batch.strong_u[0][chosen]
     mixed, target, kept = views.clone(), labels.clone(), keep.clone()
     for i, box in enumerate(batch.boxes_u[0][chosen]):

@@ -29,13 +29,13 @@ LOOK_EVERY = 20  # steps between looks at the teacher's foreground, where the st
 class FPGMTeacher(Method):
     """A teacher labels the weak views of unlabelled images; the student must find these labels in harder views.
 
-    **Teacher.** Its weights are an average of the student's, with decay min(1 − 1 / (t / 4 + 1), `decay`). It is what
-    is validated and shipped. Until unlabelled images take part, its batch-norm statistics are averaged along; from
-    then on it passes the weak views in training mode, so that they are statistics of many clean images.
+    **Teacher.** Its weights are an average of the student's, with decay min(1 − 1 / (t / 4 + 1), `decay`), and so are
+    its batch-norm statistics. It is what is validated and shipped.
 
-    **Pseudo-labels.** The teacher's most likely class. Of each class, the `share` most confident pixels of the batch
-    are kept: a fixed threshold keeps hardly anything but background at first, because background passes it first, and
-    then teaches nothing else.
+    **Pseudo-labels.** The teacher's most likely class, of all pixels: a fixed threshold keeps hardly anything but
+    background at first, because background passes it first, and then teaches nothing else. A young teacher finds too
+    much foreground, and a student of such labels finds as much. So no more of it is kept than the labelled masks of the
+    step have (`limit_foreground`), the most probable pixels; the others are neither foreground nor background.
 
     **Student.** One pass over labelled images and strong views together, of each kind a share of the batch (`images`):
     of the unlabelled ones those whose foreground the teacher is surest of, because its most probable masks are its
@@ -56,13 +56,15 @@ class FPGMTeacher(Method):
         teacher: whether the teacher labels the weak views; if not, the student does, and the averaged weights are
             shipped all the same.
         decay: decay of the teacher's average, after the first steps.
-        statistics: source of the teacher's batch-norm statistics: `clean` images, in its own passes; or an average of
-            the `student`'s.
+        statistics: source of the teacher's batch-norm statistics: an average of the `student`'s; or `clean` images, in
+            its own passes, once unlabelled images take part.
         images: share of the labelled and of the unlabelled images of a batch that the student sees once unlabelled ones
             take part. The teacher labels all unlabelled ones.
         selection: rule by which pseudo-labels are kept: a `share` of each class, or those that reach a `threshold`.
-        share: share of the pixels of each class that is kept.
+        share: share of the pixels of each class that is kept, the most confident ones of the batch.
         threshold: confidence that a pseudo-label needs, for all classes or (background, foreground).
+        limit_foreground: most foreground that is kept, as a multiple of what the labelled masks of the step have; 0 for
+            no limit.
         cutmix: source of the boxes pasted into the strong views: boxes of `labeled` or `unlabeled` images, or `none`.
         weight: λ at the end of its rise; 0 leaves the unlabelled images out.
         start: share of the steps before unlabelled images take part.
@@ -84,11 +86,12 @@ class FPGMTeacher(Method):
         net: nn.Module,
         teacher: bool = True,
         decay: Share = 0.99,
-        statistics: TeacherStatistics = "clean",
+        statistics: TeacherStatistics = "student",
         images: PositiveShare = 0.5,
         selection: Selection = "share",
-        share: Share = 0.8,
+        share: Share = 1.0,
         threshold: Share | tuple[Share, Share] = 0.95,
+        limit_foreground: NonNegative = 1.0,
         cutmix: Mix = "labeled",
         weight: NonNegative = 1.0,
         start: Share = 0.4,
@@ -112,6 +115,7 @@ class FPGMTeacher(Method):
         self.taught, self.decay, self.statistics = teacher, decay, statistics
         self.images, self.selection, self.share = images, selection, share
         self.thresholds = threshold if isinstance(threshold, tuple) else (threshold, threshold)
+        self.limit_foreground = limit_foreground
         self.cutmix: Mix = cutmix
         self.weight = weight
         self.start, self.start_foreground, self.ramp = start, start_foreground, ramp
@@ -160,7 +164,7 @@ class FPGMTeacher(Method):
             return {"sup": cross_entropy_dice(self.net(image), batch.mask_l)}
         logits = self._teach(batch.weak_u)
         chosen = surest(logits, self._count(logits))
-        labels, keep = self.select(logits[chosen])
+        labels, keep = self.select(logits[chosen], batch.mask_l)
         self.notes = {"foreground": labels.float().mean(), **kept_notes(labels, keep)}
         view, target, kept = self._mix(batch, chosen, labels, keep)
         count = self._count(batch.image_l)
@@ -187,13 +191,18 @@ class FPGMTeacher(Method):
         logits: Tensor = self.teacher(weak) if self.taught else self.net(weak)
         return logits
 
-    def select(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Pseudo-labels and pixels to keep, each (B, H, W), of logits (B, K, H, W)."""
+    def select(self, logits: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
+        """Pseudo-labels and pixels to keep, each (B, H, W), of logits (B, K, H, W), given the labelled masks."""
         confidence, labels = logits.detach().float().softmax(1).max(1)
         if self.selection == "threshold":
             background, foreground = self.thresholds
-            return labels, confidence >= torch.where(labels > 0, foreground, background)
-        return labels, most_confident(confidence, labels, self.share)
+            keep = confidence >= torch.where(labels > 0, foreground, background)
+        else:
+            keep = most_confident(confidence, labels, self.share)
+        if self.limit_foreground:
+            most = self.limit_foreground * (masks > 0).float().mean() * labels.numel()
+            keep &= (labels == 0) | highest(confidence, keep & (labels > 0), round(float(most)))
+        return labels, keep
 
     def _mix(self, batch: Batch, chosen: Tensor, labels: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """CutMix: strong views of the chosen images with boxes of others, their labels and the pixels that count."""
@@ -266,11 +275,22 @@ def most_confident(confidence: Tensor, labels: Tensor, share: float) -> Tensor:
     keep = torch.zeros_like(labels, dtype=torch.bool)
     for label in range(int(labels.max()) + 1):
         own = labels == label
-        values = confidence[own]
-        count = -int(-share * len(values) // 1)
-        if count:
-            keep |= own & (confidence >= values.kthvalue(len(values) - count + 1).values)
+        keep |= highest(confidence, own, -int(-share * int(own.sum()) // 1))
     return keep
+
+
+def highest(confidence: Tensor, among: Tensor, count: int) -> Tensor:
+    """Pixels with the highest confidence among some, and those that are equal to the last of them.
+
+    Args:
+        confidence: (B, H, W).
+        among: (B, H, W) bool, the pixels that are considered.
+        count: how many are wanted; all if there are no more.
+    """
+    values = confidence[among]
+    if count <= 0:
+        return torch.zeros_like(among)
+    return among & (confidence >= values.kthvalue(len(values) - count + 1).values) if count < len(values) else among
 
 
 def surest(logits: Tensor, count: int) -> Tensor:
