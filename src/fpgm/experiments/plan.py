@@ -106,7 +106,6 @@ _TEACHER = (
     _teacher("exchange-alone", "method.alignment=exchange", "method.weight=0"),  # no pseudo-labels
     _teacher("clean-statistics", "method.statistics=clean"),
     _teacher("no-limit", "method.limit_foreground=0"),
-    _teacher("share", "method.share=0.8"),
     _teacher("share-no-limit", "method.share=0.8", "method.limit_foreground=0"),
     _teacher("start-by-foreground", "method.start_foreground=0.5"),
 )
