@@ -147,9 +147,12 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     for place, (name, own) in enumerate(curves.items(), 1):
         axis = figure.add_subplot(-(-len(curves) // 3), 3, place)
         what, _, across = name.partition(" by ")
-        axis.loglog([row.at for row in own], [row.ours for row in own], "o-", color=COLOURS[0], markersize=4)
+        axis.semilogx([row.at for row in own], [row.ours for row in own], "o-", color=COLOURS[0], markersize=4)
         axis.set(title=what, xlabel=across, ylabel="MB" if own[0].unit == "MB" else "seconds")
-        axis.grid(alpha=0.3, which="both")
+        axis.set_xticks([row.at for row in own], [f"{row.at:,.0f}" for row in own], fontsize=8)
+        axis.minorticks_off()
+        axis.set_ylim(0, 1.1 * max(row.ours for row in own))
+        axis.grid(alpha=0.3)
     save_figure(figure, path)
 
 

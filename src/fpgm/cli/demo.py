@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fpgm.data.store import Store
     from fpgm.experiments.plan import Cell
 
-SIZE, COUNT, LABELED, ITERATIONS = 64, 120, "4%", 600
+SIZE, COUNT, LABELED, ITERATIONS = 64, 120, "2%", 600
 OURS = "fpgm_teacher"
 METHODS = ("supervised", "fpgm", OURS)
 SETTINGS = {"fpgm": ("method.ramp=0", "method.statistics=all")}  # FPGM has the paper's arguments
@@ -64,7 +64,7 @@ def draw_store(out: Path) -> Split:
     from fpgm.data.splits.protocols import draw
     from fpgm.data.store import open_stores
 
-    synth(out=out / "store", count=COUNT, size=SIZE)
+    synth(out=out / "store", count=COUNT, size=SIZE, variety="plain")
     split = draw(open_stores(out / "store"), "strict", 0)
     split.save(out / "store" / "splits" / "strict-0")
     return split
@@ -80,7 +80,7 @@ def make_cells(out: Path, store: Path, iterations: int, seed: int) -> list[Cell]
         f"train.validate_every={max(1, iterations // 10)}",
         "train.pictures_every=0",
         "optimizer.warmup=20",
-        "data.batch_labeled=4",  # of 13
+        "data.batch_labeled=4",  # of 6
         "data.batch_unlabeled=4",
     )
     return [
