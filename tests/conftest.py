@@ -126,6 +126,7 @@ def shrink_demo(patch: pytest.MonkeyPatch) -> None:
 
     small = ("net.name=unet", "net.arguments={channels: [2, 4, 4, 8, 8]}", "train.choose_statistics=false")
     patch.setattr(demo, "COUNT", 12)
+    patch.setattr(demo, "LABELED", "2")
     patch.setattr(synth, "worker_count", lambda _: 1)
     patch.setattr(demo, "SETTINGS", {name: (*demo.SETTINGS.get(name, ()), *small) for name in demo.METHODS})
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -261,6 +262,13 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_every_picture_is_there_and_shown() -> None:
     shown = {path for page in PAGES for path in re.findall(r"images/([\w.-]+\.\w+)", page.read_text(encoding="utf-8"))}
     assert shown == {path.name for path in (DOCS / "images").iterdir()}
+
+
+def test_the_gallery_page_shows_what_is_made_for_it(tmp_path: Path) -> None:
+    make = runpy.run_path(str(ROOT / ".ci" / "gallery.py"))["make"]
+    make(tmp_path, "2")
+    shown = re.findall(r"\"gallery/([\w.-]+)\"", (DOCS / "gallery.md").read_text(encoding="utf-8"))
+    assert set(shown) == {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_whole_method_takes_sixty_lines_at_most() -> None:
