@@ -1,7 +1,6 @@
 """What the program makes, for the documentation: python .ci/gallery.py docs/gallery [STEPS].
 
-Draws the phantom, trains the demo's methods for some steps, and puts the pages and pictures that came out into the
-folder. docs/gallery.md shows them.
+Runs the demo, and puts the pages and pictures that came out into the folder. docs/gallery.md shows them.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fpgm.cli import main
-
-STEPS = "150"
+from fpgm.cli import demo, main
 
 
 def call(*words: str) -> None:
@@ -37,4 +34,4 @@ def make(folder: Path, steps: str) -> None:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]), *(sys.argv[2:] or [STEPS]))
+    make(Path(sys.argv[1]), *(sys.argv[2:] or [str(demo.ITERATIONS)]))

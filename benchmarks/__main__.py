@@ -35,7 +35,12 @@ HEAD = ["part", "what", "ours", "beside", "", "ratio", "spread", "target", "met"
 FIGURE = "growth.png"
 PEERS = ("medpy", "monai", "kornia", "onnxruntime", "pillow")
 
-TEXT = """# Performance
+TEXT = """---
+hide:
+  - toc  # the table needs its place
+---
+
+# Performance
 
 How fast the parts are beside the bare transform, the naive loop and the field's libraries, as printed by
 

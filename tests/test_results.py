@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from matplotlib.figure import Figure
 
 from fpgm.experiments.cells import CellRecord
 from fpgm.runs.card import ModelCard
@@ -94,3 +95,10 @@ def test_choices_are_tabled_by_validation_alone(
         "| supervised |  | 55.0 ± 7.1 | 2 |  | 70.0 | 1 |  |",
         "| supervised-poly | `optimizer.schedule=poly` | 46.0 ± 8.5 | 2 | −9.0 ± 1.4 |  | 0 |  |",
     ]
+    drawn: list[Figure] = []
+    monkeypatch.setattr(results, "save_figure", lambda figure, _: drawn.append(figure))
+    results.draw_differences("small", tmp_path / "small.png")
+    [axis] = drawn[0].axes
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["poly"]
+    assert [bar.get_width() for bar in axis.patches] == pytest.approx([-9])
+    assert axis.lines[0].get_xdata() == pytest.approx([-10, -8])
