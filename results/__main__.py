@@ -1,11 +1,11 @@
 """Our results: the files of evaluated runs, and the tables of docs/results.md and README.md made of them.
 
-    python results                  # make results: write the tables of the pages anew; nothing is trained
+    python results                  # make results: write the tables and figures of the pages anew; nothing is trained
     python results keep OUT NAME [validation]    # keep the files of the runs below OUT as results/runs/NAME
 
 A table stands between ``<!-- results: NAME -->``, or ``NAME short``, and ``<!-- end of results -->``. Its runs are in
 results/runs/NAME, computed by ``fpgm reproduce --plan results/plans/NAME.yaml``. ``NAME [NAME …] validation`` is a
-table of validation Dice, by which choices are made; no test image counts.
+table of validation Dice, by which choices are made; no test image counts. The figures of FIGURES are of such tables.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from matplotlib.figure import Figure
 
 from fpgm.experiments import cells
 from fpgm.experiments.plan import variant_of
 from fpgm.files import write_text
+from fpgm.report.plots.saving import save_figure
+from fpgm.report.plots.style import COLOURS
 from fpgm.report.reading.groups import Group, Row, grouped, labels
 from fpgm.report.reading.paper import DATASETS
 from fpgm.report.reading.studies import studies
@@ -37,7 +40,8 @@ from fpgm.runs.scores import missed
 RUNS = Path(__file__).parent / "runs"
 PLANS = Path(__file__).parent / "plans"
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "results.md", DOCS / "log.md", Path(__file__).parents[1] / "README.md")
+PAGES = (*(DOCS / f"{name}.md" for name in ("results", "what-decides", "log")), DOCS.parent / "README.md")
+FIGURES = {"what-decides.png": "recipe-64px"}  # file -> runs
 OURS = "fpgm_teacher"  # the others are tested against it
 BLOCK = re.compile(
     r"(<!-- results: ([\w-]+(?: [\w-]+)*?)( short| validation)? -->\n).*?(<!-- end of results -->)", re.S
@@ -171,6 +175,27 @@ def validation_table(names: Sequence[str]) -> str:
     )
 
 
+def draw_differences(name: str, path: Path) -> None:
+    """Draw how far each row of a plan is from its first in validation Dice: a bar for the mean, a dot per seed."""
+    first, *rows = yaml.safe_load((PLANS / f"{name}.yaml").read_text(encoding="utf-8"))["methods"]
+    dice = _validation_dice(RUNS / name)
+    found = {
+        row: [dice[row][seed] - dice[first][seed] for seed in dice[row].keys() & dice[first].keys()] for row in rows
+    }
+    found = {row: seeds for row, seeds in found.items() if seeds}
+    order = sorted(found, key=lambda row: float(np.mean(found[row])))
+    picture = Figure(figsize=(7.5, 1.1 + 0.27 * len(order)), layout="constrained")
+    axis = picture.subplots()
+    axis.barh(range(len(order)), [float(np.mean(found[row])) for row in order], color=COLOURS[5])
+    for place, row in enumerate(order):
+        axis.plot(found[row], [place] * len(found[row]), "o", color=COLOURS[6], markersize=3.5)
+    axis.axvline(0, color=COLOURS[6], linewidth=1)
+    axis.set_yticks(range(len(order)), [row.removeprefix(f"{first}-").replace("-", " ") for row in order])
+    axis.set(xlabel=f"points of validation Dice from {first}")
+    axis.grid(axis="x", alpha=0.3)
+    save_figure(picture, path)
+
+
 def _validation_dice(folder: Path) -> dict[str, dict[int, float]]:
     """Validation Dice in percent of the runs below a folder, by row and seed."""
     found: dict[str, dict[int, float]] = {}
@@ -191,6 +216,8 @@ def main(arguments: Sequence[str]) -> int:
     else:
         for page in PAGES:
             write_text(page, render(page.read_text(encoding="utf-8")))
+        for file, name in FIGURES.items():
+            draw_differences(name, DOCS / "images" / file)
     return 0
 
 
