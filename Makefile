@@ -34,7 +34,7 @@ TIMES ?= 1
 bench: $(READY)
 	TIMES=$(TIMES) $(BIN)/python benchmarks
 
-# The tables of docs/results.md, from the files of results/runs; nothing is trained.
+# Tables and figures of our results in docs and README.md, from the files of results/runs; nothing is trained.
 results: $(READY)
 	$(BIN)/python results
 

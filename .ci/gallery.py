@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from fpgm.cli import demo, main
+from fpgm.report.plots.saving import dark_twin
 
 
 def call(*words: str) -> None:
@@ -29,8 +30,9 @@ def make(folder: Path, steps: str) -> None:
         shutil.copy(place / "demo" / "index.html", folder / "report.html")
         shutil.copy(place / "audit" / "index.html", folder / "audit.html")
         shutil.copy(place / "demo" / "store" / "phantoms.png", folder / "phantoms.png")
-        panels = sorted((place / "demo" / "figures").glob("panels-unseen_*.jpg"), key=lambda path: len(path.name))
-        shutil.copy(panels[0], folder / "panels.jpg")  # the other is its dark twin
+        found = (place / "demo" / "figures").glob("panels-unseen_*.jpg")
+        [panels] = (path for path in found if dark_twin(path).is_file())
+        shutil.copy(panels, folder / "panels.jpg")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,9 +165,9 @@ def validation_table(names: Sequence[str]) -> str:
     for row in rows:
         line = [row, " ".join(f"`{text}`" for text in variant_of(row).settings)]
         for dice in found:
-            first, own = dice[rows[0]], dice.get(row, {})
+            own = dice.get(row, {})
             line += [_figure(list(own.values())), str(len(own))] if own else ["", "0"]
-            pairs = [own[seed] - first[seed] for seed in own.keys() & first.keys()] if row != rows[0] else []
+            pairs = _differences(dice, row, rows[0]) if row != rows[0] else []
             line.append(re.sub(r"^(?=\d)", "+", _figure(pairs)).replace("-", "−") if pairs else "")
         lines.append(line)
     return (
@@ -179,10 +179,7 @@ def draw_differences(name: str, path: Path) -> None:
     """Draw how far each row of a plan is from its first in validation Dice: a bar for the mean, a dot per seed."""
     first, *rows = yaml.safe_load((PLANS / f"{name}.yaml").read_text(encoding="utf-8"))["methods"]
     dice = _validation_dice(RUNS / name)
-    found = {
-        row: [dice[row][seed] - dice[first][seed] for seed in dice[row].keys() & dice[first].keys()] for row in rows
-    }
-    found = {row: seeds for row, seeds in found.items() if seeds}
+    found = {row: pairs for row in rows if (pairs := _differences(dice, row, first))}
     order = sorted(found, key=lambda row: float(np.mean(found[row])))
     picture = Figure(figsize=(7.5, 1.1 + 0.27 * len(order)), layout="constrained")
     axis = picture.subplots()
@@ -194,6 +191,12 @@ def draw_differences(name: str, path: Path) -> None:
     axis.set(xlabel=f"points of validation Dice from {first}")
     axis.grid(axis="x", alpha=0.3)
     save_figure(picture, path)
+
+
+def _differences(dice: Mapping[str, Mapping[int, float]], row: str, first: str) -> list[float]:
+    """How far a row is from the first, for each seed that both have."""
+    own, other = dice.get(row, {}), dice.get(first, {})
+    return [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
 
 
 def _validation_dice(folder: Path) -> dict[str, dict[int, float]]:
