@@ -37,9 +37,12 @@ def train_cell(cell: Cell, *, accelerator: str, console: Console | None) -> torc
 def trained(cell: Cell, accelerator: str, console: Console | None = None) -> Trainer:
     """Train a cell from its last checkpoint on; on a request to stop it saves and raises KeyboardInterrupt."""
     try:
-        return train(cell.config(), cell.folder, resume=True, accelerator=accelerator, console=console)
+        trainer = train(cell.config(), cell.folder, resume=True, accelerator=accelerator, console=console)
     except Stopped:
         raise KeyboardInterrupt from None  # no failure of this cell, and no other is to be begun
+    if trainer.stop_requested:  # during the last step: the run has ended, but nothing else is to begin
+        raise KeyboardInterrupt
+    return trainer
 
 
 def evaluate_cell(cell: Cell, device: torch.device, *, console: Console | None) -> Path:

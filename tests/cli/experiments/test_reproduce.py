@@ -18,6 +18,7 @@ from fpgm.cli.experiments.watch import duration
 from fpgm.experiments import work
 from fpgm.training.trainer import Stopped
 from tests.cli.making import command, runs
+from tests.processes import signalling
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +125,18 @@ def test_a_failure_is_reported_and_stops_nobody(
     monkeypatch.undo()
     assert main(command(small_store, tmp_path, *TWO)) == 0
     assert runs(tmp_path)["supervised"]["state"] == "done"
+
+
+def test_a_request_to_stop_during_the_last_step_begins_nothing_else(
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", signalling(signal.SIGTERM, "last.safetensors", 1))
+        assert main(command(small_store, tmp_path, *TWO, iterations=1)) == 130
+    assert "stopped with 0 of 2 runs done; the same command goes on" in capsys.readouterr().out
+    assert [config.parts[-3] for config in tmp_path.rglob("config.yaml")] == ["supervised"] and not runs(tmp_path)
+    assert main(command(small_store, tmp_path, *TWO, iterations=1)) == 0
+    assert [run["state"] for run in runs(tmp_path).values()] == ["done", "done"]
 
 
 @pytest.mark.parametrize("by", ["training", "signal"])
