@@ -42,13 +42,20 @@ def test_long_losses_are_averaged_and_dice_is_not(drawn: list[Figure]) -> None:
     rows = [{"step": str(step), "sup": str(step % 2), "val_dice": str(step / 1000)} for step in range(1, 401)]
     curves.curves_figure({"a": [rows]}, Path("x.png"))
     loss, dice = drawn[0].axes
-    assert points(loss)[0] == [(4 * n + 2.5, 0.5) for n in range(100)]
+    assert points(loss)[0] == [(8 * n + 4.5, 0.5) for n in range(50)]
     assert len(points(dice)[0]) == 400
 
 
 def test_a_method_without_the_term_has_no_loss_curve(drawn: list[Figure]) -> None:
     curves.curves_figure({"a": [[{"step": "1", "val_dice": "0.5"}]]}, Path("x.png"))
     assert points(drawn[0].axes[0]) == [[]]
+
+
+def test_methods_with_pseudo_labels_show_the_foreground_they_keep(drawn: list[Figure]) -> None:
+    rows = [{"step": "1", "sup": "1", "kept_foreground": "0.25"}, {"step": "2", "sup": "1", "kept_foreground": ""}]
+    curves.curves_figure({"supervised": [[{"step": "1", "sup": "1"}]], "FPGM": [rows]}, Path("x.png"))
+    _, kept, _ = drawn[0].axes
+    assert kept.get_ylabel() == "foreground kept, share of pixels" and points(kept) == [[], [(1, 0.25)]]
 
 
 def test_thirty_names_can_be_told_apart(drawn: list[Figure]) -> None:

@@ -15,32 +15,36 @@ from fpgm.report.reading.groups import Group
 from fpgm.report.reading.studies import Study
 from fpgm.report.tables.score_table import measure
 
-POINTS = 100  # of a loss curve: what is logged more often is averaged
+POINTS = 50  # of a noisy curve: what is logged more often is averaged
 Rows = Sequence[Mapping[str, str]]  # of a metrics.csv
 
 
 def curves_figure(runs: Mapping[str, Sequence[Rows]], path: Path) -> None:
-    """Draw supervised loss and validation Dice against the step, a colour per name and a line per run.
+    """Draw supervised loss, kept foreground and validation Dice against the step, a colour per name, a line per run.
+
+    Kept foreground, as a share of the pixels, is drawn if a method with pseudo-labels is among them.
 
     Args:
         runs: name -> rows of `metrics.csv` of each seed.
         path: picture file to write, ``.png`` or ``.jpg``.
     """
+    curves = [("sup", "supervised loss", POINTS), ("val_dice", "validation Dice", 0)]
+    if any(row.get("kept_foreground") for seeds in runs.values() for rows in seeds for row in rows):
+        curves.insert(1, ("kept_foreground", "foreground kept, share of pixels", POINTS))
     picture = Figure(figsize=(9.5, 3.4 + 0.16 * max(0, len(runs) - 12)), layout="constrained")
-    panels = picture.subplots(1, 2)
+    panels = picture.subplots(1, len(curves))
     styles = line_styles(runs)
-    for name, seeds in runs.items():
-        for seed, rows in enumerate(seeds):
-            for axis, column, points in zip(panels, ("sup", "val_dice"), (POINTS, 0), strict=True):
+    for axis, (column, label, points) in zip(panels, curves, strict=True):
+        for name, seeds in runs.items():
+            for seed, rows in enumerate(seeds):
                 steps, values = _thinned(rows, column, points)
                 dot = "o" if len(steps) == 1 else ""
                 axis.plot(
                     steps, values, **styles[name], marker=dot, linewidth=1.2, label=None if seed else _named(name)
                 )
-    panels[0].set(xlabel="step", ylabel="supervised loss")
-    panels[1].set(xlabel="step", ylabel="validation Dice", ylim=(0, 1))
-    for axis in panels:
+        axis.set(xlabel="step", ylabel=label)
         axis.grid(alpha=0.3)
+    panels[-1].set_ylim(0, 1)
     picture.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False, fontsize=8)
     save_figure(picture, path)
 
