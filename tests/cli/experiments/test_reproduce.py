@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,23 @@ def test_stopped_it_says_how_to_go_on(
     assert main(command(small_store, tmp_path, *TWO)) == 130
     assert "stopped with 0 of 2 runs done; the same command goes on" in capsys.readouterr().out
     assert runs(tmp_path) == {}
+
+
+def test_an_interrupt_that_native_code_loses_still_ends_the_command(
+    small_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def train(config: Any, folder: Path, **_: Any) -> Any:
+        begun.append(folder)
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        raise OSError("a run that fails")
+
+    monkeypatch.setattr(work, "train", train)
+    assert main(command(small_store, tmp_path, *TWO)) == 130
+    assert len(begun) == 1 and "the same command goes on" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("engine", ["local", "ray"])

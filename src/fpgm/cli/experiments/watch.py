@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from fpgm.pacing import duration
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from fpgm.experiments.plan import Cell
     from fpgm.experiments.runner import Engine, Outcome
 
@@ -24,7 +26,7 @@ class Display:
         self.output, self.total, self.alone = output, total, alone
         self.done = self.failed = self.computed = 0
         self.began = time.monotonic()
-        self.patient = False
+        self.patient = self.stop_requested = False
         self.running: list[str] = []
         self.progress = Progress(
             TextColumn("{task.description}"),
@@ -37,7 +39,9 @@ class Display:
         self.task = self.progress.add_task("", total=total, left="")
 
     def started(self, cell: Cell) -> None:
-        """Name the run."""
+        """Name the run; refuse it if a request to stop was lost, as native code may lose a KeyboardInterrupt."""
+        if self.stop_requested:
+            raise KeyboardInterrupt
         self.running.append(cell.name)
         if self.alone:
             self._say(f"[{self.done + self.failed + 1}/{self.total}] {cell.name}{self._left()}")
@@ -84,7 +88,11 @@ def compute(cells: Sequence[Cell], engine: Engine, display: Display) -> list[Out
     """Compute the cells; None if the user stopped it."""
     from fpgm.experiments.runner import run
 
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # how a batch system says Ctrl-C
+    def stop(number: int, frame: FrameType | None) -> None:
+        display.stop_requested = True
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with display.progress:
             return run(cells, engine, display)
@@ -92,4 +100,5 @@ def compute(cells: Sequence[Cell], engine: Engine, display: Display) -> list[Out
         display.output.print(f"stopped with {display.done} of {len(cells)} runs done; the same command goes on")
         return None
     finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)

@@ -183,8 +183,8 @@ def _study(group: Group, study: Study, out: Path) -> Iterator[str]:
         f"Training curves: {study.title}, {group.setting.labeled} labelled",
         _picture(
             place / f"curves-{slug}.png",
-            f"Loss on labelled batches, which methods weigh differently; foreground of pseudo-labels that is kept, "
-            f"if a method has them; both averaged to at most {POINTS} points. Dice on the validation images. A line per "
+            "Loss on labelled batches, which methods weigh differently; foreground of pseudo-labels that is kept, if a "
+            f"method has them; both averaged to at most {POINTS} points. Dice on the validation images. A line per "
             f"seed. {group.setting.sentence}.",
         ),
         opened=study.name == "main",
