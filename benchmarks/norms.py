@@ -4,7 +4,8 @@
 
 On one thread, in channels-last memory, in float32, and bfloat16 where the processor has it. All sides take turns. A
 step counts with its processor time; what is compared is the median of its ratio to the step of batch norm in the same
-turn. Batch norm takes part twice: how far the second is from the first is the machine's part.
+turn. Batch norm takes part twice: how far the second is from the first is the machine's part. Last, a network that
+evaluates with a share of each image's own statistics beside the same one without.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 from torch import nn
 
-from fpgm.nets import UNet
+from fpgm.nets import UNet, build
 from fpgm.nets.norms import NORMS, InstanceNormLeakyReLU
+from fpgm.nets.statistics import blend
 
-COUNT, SIZES, TARGET = 16, (64, 128), 1.05
+COUNT, SIZES, TARGET, TARGET_OWN = 16, (64, 128), 1.05, 1.5
 TORCHS, AGAIN = "torch's InstanceNorm2d", "batch again"
 
 
@@ -52,7 +55,15 @@ def make_step(net: nn.Module, size: int, bfloat16: bool) -> Callable[[], None]:
     return step
 
 
-def processor_times(steps: Mapping[str, Callable[[], None]], rounds: int, warm_up: int = 2) -> dict[str, list[float]]:
+def make_evaluations(size: int) -> dict[str, Callable[[], object]]:
+    """Return evaluations of noise images, with running statistics alone and with a share of each image's own."""
+    images = torch.rand(COUNT, 3, size, size, generator=torch.Generator().manual_seed(0))
+    images = images.to(memory_format=torch.channels_last)
+    net = build("lite_unet").to(memory_format=torch.channels_last).eval()
+    return {"batch": lambda: net(images), "own": partial(blend(net, 0.2).eval(), images)}
+
+
+def processor_times(steps: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> dict[str, list[float]]:
     """Return the seconds of each side's steps, turn by turn."""
     spent: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(warm_up + rounds):
@@ -82,6 +93,10 @@ def main() -> None:
                 what = f"{name}, {COUNT} images of {size}², {precision}"
                 compare("norms", what, ratio * unit, unit, "batch", target=TARGET if name in NORMS else None)
                 print(f"    half of the ratios lie from {low:.3f} to {high:.3f}")
+        with torch.inference_mode():
+            plain, own = map(statistics.median, processor_times(make_evaluations(size), options.rounds).values())
+        what = f"evaluation with an image's own statistics, lite_unet, {COUNT} of {size}²"
+        compare("norms", what, own, plain, "batch", target=TARGET_OWN)
 
 
 if __name__ == "__main__":
