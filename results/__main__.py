@@ -5,7 +5,7 @@
 
 A table stands between ``<!-- results: NAME -->``, or ``NAME short``, and ``<!-- end of results -->``. Its runs are in
 results/runs/NAME, computed by ``fpgm reproduce --plan results/plans/NAME.yaml``. ``NAME [NAME …] validation`` is a
-table of validation Dice, by which choices are made; no test image counts. The figures of FIGURES are of such tables.
+table of validation Dice, by which choices are made; no test image counts. The figures are of the same runs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from matplotlib.figure import Figure
 from fpgm.experiments import cells
 from fpgm.experiments.plan import variant_of
 from fpgm.files import write_text
+from fpgm.report.plots.curves import curves_figure
 from fpgm.report.plots.saving import save_figure
 from fpgm.report.plots.style import COLOURS
 from fpgm.report.reading.groups import Group, Row, grouped, labels
 from fpgm.report.reading.paper import DATASETS
-from fpgm.report.reading.studies import studies
+from fpgm.report.reading.studies import REFERENCE, studies
 from fpgm.report.tables.formats import Table, markdown
 from fpgm.report.tables.hospitals import hospital_significance, hospital_studies, hospital_table
 from fpgm.report.tables.significance import LEVEL, pairwise_tests
@@ -41,8 +42,7 @@ RUNS = Path(__file__).parent / "runs"
 PLANS = Path(__file__).parent / "plans"
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (*(DOCS / f"{name}.md" for name in ("results", "what-decides", "log")), DOCS.parent / "README.md")
-FIGURES = {"what-decides.png": "recipe-64px"}  # file -> runs
-OURS = "fpgm_teacher"  # the others are tested against it
+OURS = "fpgm_teacher"  # the others are tested against it; where it is not, against FPGM
 BLOCK = re.compile(
     r"(<!-- results: ([\w-]+(?: [\w-]+)*?)( short| validation)? -->\n).*?(<!-- end of results -->)", re.S
 )
@@ -116,7 +116,7 @@ def score_table(group: Group, *, short: bool) -> str:
         figures = [_figure(values) for values in (*dice.T, dice.mean(1))]
         lines.append([_without_steps(label), steps, str(len(row.seeds)), *figures, _missed(row, sets)])
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return text if short else f"{text}\n\n{group.setting.sentence}. {_verdict(group, sets)}"
+    return text if short else f"{text}\n\n{group.setting.sentence}. {_verdict(group, sets)}".rstrip()
 
 
 def _without_steps(label: str) -> str:
@@ -136,9 +136,12 @@ def _missed(row: Row, sets: Sequence[str]) -> str:
 
 
 def _verdict(group: Group, sets: Sequence[str]) -> str:
-    """Say on which sets ours differs from each other row by the paired test."""
-    [main, *_] = studies([group], OURS)[0]
+    """Say on which sets ours, or FPGM where ours is not, differs from each other row by the paired test."""
+    tested = OURS if any(row.method == OURS for row in group.rows) else REFERENCE
+    [main, *_] = studies([group], tested)[0]
     tests = pairwise_tests(main, sets)
+    if not tests:
+        return ""
     found: dict[str, list[str]] = {}
     for one in tests:
         if one.corrected < LEVEL:
@@ -146,7 +149,7 @@ def _verdict(group: Group, sets: Sequence[str]) -> str:
             found.setdefault(_without_steps(one.other), []).append(differs)
     told = "; ".join(f"from {other} on {', '.join(where)}" for other, where in found.items()) if found else "none"
     by = f"Wilcoxon's test paired by image, Holm's correction over {len(tests)} tests"
-    return f"Significant differences of {OURS} ({by}): {told}."
+    return f"Significant differences of {tested} ({by}): {told}."
 
 
 def validation_table(names: Sequence[str]) -> str:
@@ -193,6 +196,13 @@ def draw_differences(name: str, path: Path) -> None:
     save_figure(picture, path)
 
 
+def draw_curves(name: str, path: Path) -> None:
+    """Draw the training curves of some runs of one split."""
+    [group] = grouped([read_result(run) for run in find_runs([RUNS / name])], any_iterations=True)
+    rows = zip(labels(group.rows), group.rows, strict=True)
+    curves_figure({label: [result.metrics for result in row.results] for label, row in rows}, path)
+
+
 def _differences(dice: Mapping[str, Mapping[int, float]], row: str, first: str) -> list[float]:
     """How far a row is from the first, for each seed that both have."""
     own, other = dice.get(row, {}), dice.get(first, {})
@@ -219,8 +229,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         for page in PAGES:
             write_text(page, render(page.read_text(encoding="utf-8")))
-        for file, name in FIGURES.items():
-            draw_differences(name, DOCS / "images" / file)
+        draw_differences("recipe-64px", DOCS / "images" / "what-decides.png")
     return 0
 
 

@@ -69,6 +69,25 @@ def test_runs_are_kept_without_weights_and_make_a_table(
     assert "Significant differences of fpgm_teacher" in lines[-1] and lines[-1].endswith("over 2 tests): none.")
 
 
+def test_without_our_method_fpgm_is_tested_and_its_curves_are_drawn(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "RUNS", tmp_path / "kept")
+    for method, steps in (("supervised", 300), ("fpgm", 100)):
+        run = tmp_path / "out" / method
+        write_run(run, {"Kvasir-SEG": bars(8)}, {"Kvasir-SEG": bars(8)}, method=method, iterations=steps)
+        (run / "metrics.csv").write_text("step,stage,sup,val_dice\n1,train,0.5,\n2,train,0.25,0.75\n")
+    results.keep(tmp_path / "out", "some")
+    assert "Significant differences of fpgm (" in results.tables("some")
+    drawn: list[dict[str, list[list[dict[str, str]]]]] = []
+    monkeypatch.setattr(results, "curves_figure", lambda runs, _: drawn.append(runs))
+    results.draw_curves("some", tmp_path / "some.png")
+    assert {name: [len(rows) for rows in seeds] for name, seeds in drawn[0].items()} == {
+        "supervised (train.iterations=300)": [2],
+        "FPGM (train.iterations=100)": [2],
+    }
+
+
 def test_choices_are_tabled_by_validation_alone(
     results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
