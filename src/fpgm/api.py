@@ -59,7 +59,7 @@ def prepare(
         The store, with a count and the files left out of each data set.
 
     Examples:
-        >>> fpgm.prepare("store", images="frames", masks="masks", name="clinic", size=128)  # doctest: +SKIP
+        >>> fpgm.prepare("store", images="frames", masks="masks", name="clinic", size=192)  # doctest: +SKIP
     """
     from fpgm.data.parallel import Workers
     from fpgm.data.raw.groups import set_groups

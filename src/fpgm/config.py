@@ -135,7 +135,7 @@ def paper(method: str) -> dict[str, Any]:
 
 
 def mini(method: str) -> dict[str, Any]:
-    """A setting for few labels, a CPU and a store of 64 x 64 to 128 x 128.
+    """A setting for few labels, a CPU and a store of 64 x 64 to 256 x 256.
 
     The encoder starts from ImageNet weights; few iterations, more augmentation, averaged weights.
 

@@ -69,7 +69,7 @@ fpgm: semi-supervised polyp segmentation. `fpgm COMMAND --help` explains a comma
 {commands}
 
 Your own images, from folders to a model:
-  fpgm data prepare --images frames --masks masks --name clinic --size 128 --out store
+  fpgm data prepare --images frames --masks masks --name clinic --size 192 --out store
   fpgm data split --data store --protocol strict
   fpgm train --data store --out run"""
 
