@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from fpgm.report.tables.significance import LEVEL, pairwise_tests
 from fpgm.runs.card import read_card
 from fpgm.runs.folder import RunFolder, find_runs
 from fpgm.runs.results import read_result
-from fpgm.runs.scores import missed
+from fpgm.runs.scores import false_alarms, missed
 
 RUNS = Path(__file__).parent / "runs"
 PLANS = Path(__file__).parent / "plans"
@@ -104,19 +104,43 @@ def bare(table: Table) -> str:
 
 
 def score_table(group: Group, *, short: bool) -> str:
-    """Return Dice by set as mean ± standard deviation over seeds, its mean over sets, missed polyps, and the tests."""
+    """Return Dice by set as mean ± standard deviation over seeds, its mean over sets, missed polyps, and the tests.
+
+    Unless it is to be short, HD95 and missed polyps by set follow.
+    """
     sets = [*group.datasets(unseen=False), *group.datasets(unseen=True)]
-    head = ["", "steps", "seeds", *(DATASETS.get(name, name) for name in sets), "mean", "missed"]
-    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    names = [DATASETS.get(name, name) for name in sets]
+    dice = _lines(group, [*names, "mean", "missed"], lambda row: [*_means(row, sets, "dice", 100), _missed(row, sets)])
+    if short:
+        return dice
+    distance = _lines(group, [*names, "mean"], lambda row: _means(row, sets, "hd95"))
+    gone = _lines(group, [*names, "all"], lambda row: [*(_missed(row, [name]) for name in sets), _missed(row, sets)])
+    return "\n\n".join(
+        [
+            dice,
+            f"{group.setting.sentence}. {_verdict(group, sets)}".rstrip(),
+            f"HD95 in pixels of {group.setting.size} × {group.setting.size}, the diagonal where nothing was found:",
+            distance,
+            f"Missed polyps of all seeds. {_alarms(group, sets)}",
+            gone,
+        ]
+    )
+
+
+def _lines(group: Group, head: Sequence[str], cells: Callable[[Row], Sequence[str]]) -> str:
+    """Return a table with a line for each row: its name, steps and number of seeds, then what is told of it."""
+    lines = [["", "steps", "seeds", *head], ["---", *["---:"] * (2 + len(head))]]
     for label, row in zip(labels(group.rows), group.rows, strict=True):
-        dice = np.array(
-            [[100 * float(np.mean(one.scores[name].values["dice"])) for name in sets] for one in row.results]
-        )
-        steps = f"{row.results[0].iterations:,}"
-        figures = [_figure(values) for values in (*dice.T, dice.mean(1))]
-        lines.append([_without_steps(label), steps, str(len(row.seeds)), *figures, _missed(row, sets)])
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return text if short else f"{text}\n\n{group.setting.sentence}. {_verdict(group, sets)}".rstrip()
+        lines.append([_without_steps(label), f"{row.results[0].iterations:,}", str(len(row.seeds)), *cells(row)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _means(row: Row, sets: Sequence[str], column: str, scale: float = 1) -> list[str]:
+    """The means of a column over the images of each set, and over the sets, with their spread over seeds."""
+    means = np.array(
+        [[scale * float(np.mean(one.scores[name].values[column])) for name in sets] for one in row.results]
+    )
+    return [_figure(values) for values in (*means.T, means.mean(1))]
 
 
 def _without_steps(label: str) -> str:
@@ -133,6 +157,13 @@ def _missed(row: Row, sets: Sequence[str]) -> str:
     """How many images with a polyp have none found, of all seeds and sets."""
     every = [one.scores[name] for one in row.results for name in sets]
     return f"{sum(map(missed, every))} of {sum(len(one.ids) for one in every)}"
+
+
+def _alarms(group: Group, sets: Sequence[str]) -> str:
+    """Say in how many images without a polyp one was found, of all rows and seeds, if there are such images."""
+    every = [false_alarms(one.scores[name]) for row in group.rows for one in row.results for name in sets]
+    found = [count for count in every if count is not None]
+    return f"False alarms of all rows: {sum(found)}." if found else "Every image has a polyp: no false alarms to count."
 
 
 def _verdict(group: Group, sets: Sequence[str]) -> str:
