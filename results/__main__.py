@@ -261,6 +261,7 @@ def main(arguments: Sequence[str]) -> int:
         for page in PAGES:
             write_text(page, render(page.read_text(encoding="utf-8")))
         draw_differences("recipe-64px", DOCS / "images" / "what-decides.png")
+        draw_differences("ablation-64px", DOCS / "images" / "teacher-parts.png")
     return 0
 
 
