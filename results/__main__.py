@@ -262,6 +262,7 @@ def main(arguments: Sequence[str]) -> int:
             write_text(page, render(page.read_text(encoding="utf-8")))
         draw_differences("recipe-64px", DOCS / "images" / "what-decides.png")
         draw_differences("ablation-64px", DOCS / "images" / "teacher-parts.png")
+        draw_curves("schedule-64px", DOCS / "images" / "paper-schedule.png")
     return 0
 
 
